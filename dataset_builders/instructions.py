@@ -1,0 +1,131 @@
+"""The stance instructions, their stance words, and the one function that formats a query.
+
+The 20 seen instructions train a model, the 10 unseen ones measure it (stance paper, appendix B).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Stance = Literal["support", "attack"]
+STANCES: tuple[Stance, ...] = get_args(Stance)
+
+DEFAULT_QUERY_TEMPLATE = "{instruction} {claim}"
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One way to ask for a stance.
+
+    Attributes:
+        id: Stable id, ``{stance}-{seen|unseen}-{nn}``.
+        text: The instruction as it stands before the claim.
+        stance: What it asks for.
+        seen: Whether training may use it.
+        stance_word: The word(s) that carry the stance, a substring of ``text`` (word ablation deletes them).
+    """
+
+    id: str
+    text: str
+    stance: Stance
+    seen: bool
+    stance_word: str
+
+
+_SEEN: dict[Stance, list[tuple[str, str]]] = {
+    "support": [
+        ("Find evidence backing", "backing"),
+        ("Retrieve arguments in favor of", "favor"),
+        ("Search for statements validating", "validating"),
+        ("Highlight information corroborating", "corroborating"),
+        ("Uncover points upholding", "upholding"),
+        ("Show claims affirming", "affirming"),
+        ("Provide reasoning that supports", "supports"),
+        ("Identify excerpts substantiating", "substantiating"),
+        ("Extract statements advocating for", "advocating"),
+        ("Gather facts verifying", "verifying"),
+    ],
+    "attack": [
+        ("Find evidence refuting", "refuting"),
+        ("Retrieve arguments against", "against"),
+        ("Search for statements invalidating", "invalidating"),
+        ("Highlight information contradicting", "contradicting"),
+        ("Uncover points opposing", "opposing"),
+        ("Show claims challenging", "challenging"),
+        ("Provide reasoning that undermines", "undermines"),
+        ("Identify excerpts disputing", "disputing"),
+        ("Extract statements arguing against", "arguing against"),
+        ("Gather facts debunking", "debunking"),
+    ],
+}
+
+_UNSEEN: dict[Stance, list[tuple[str, str]]] = {
+    "support": [
+        ("Discover sources promoting", "promoting"),
+        ("Retrieve evidence confirming", "confirming"),
+        ("Locate specific arguments justifying", "justifying"),
+        ("Find statements endorsing", "endorsing"),
+        ("Show points backing up", "backing"),
+    ],
+    "attack": [
+        ("Discover sources dismissing", "dismissing"),
+        ("Retrieve evidence disproving", "disproving"),
+        ("Locate specific arguments attacking", "attacking"),
+        ("Find statements rejecting", "rejecting"),
+        ("Show points doubting", "doubting"),
+    ],
+}
+
+
+def _number(table: dict[Stance, list[tuple[str, str]]], seen: bool) -> tuple[Instruction, ...]:
+    label = "seen" if seen else "unseen"
+    return tuple(
+        Instruction(f"{stance}-{label}-{i:02d}", text, stance, seen, word)
+        for stance in STANCES
+        for i, (text, word) in enumerate(table[stance], start=1)
+    )
+
+
+SEEN = _number(_SEEN, seen=True)
+UNSEEN = _number(_UNSEEN, seen=False)
+INSTRUCTIONS = SEEN + UNSEEN
+
+
+def seen_for(stance: Stance) -> tuple[Instruction, ...]:
+    """The ten instructions that training may use for ``stance``, in the paper's order."""
+    return tuple(i for i in SEEN if i.stance == stance)
+
+
+def format_query(template: str, instruction: str, claim: str) -> str:
+    """Fill a recipe's query template. Training, evaluation and search all come through here.
+
+    Args:
+        template: Holds ``{instruction}`` and ends with ``{claim}``, such as ``"{instruction} {claim}"``.
+        instruction: The instruction's text.
+        claim: The claim. Braces in it are kept as they are.
+
+    Raises:
+        ValueError: If the template lacks a field or has something after ``{claim}``.
+    """
+    check_template(template)
+    head = template[: -len("{claim}")]
+    return head.replace("{instruction}", instruction) + claim
+
+
+def query_prefix(template: str, instruction: str) -> str:
+    """What stands before the claim: the prompt that a release carries for ``encode(claim, prompt_name=...)``."""
+    return format_query(template, instruction, "")
+
+
+def check_template(template: str) -> None:
+    """Refuse a query template that cannot be written as a prompt plus the claim.
+
+    Raises:
+        ValueError: If ``{instruction}`` is missing or ``{claim}`` is not at the very end, once.
+    """
+    if "{instruction}" not in template or not template.endswith("{claim}") or template.count("{claim}") != 1:
+        raise ValueError(
+            f"query template {template!r}: wanted {{instruction}} somewhere and {{claim}} once, at the very end "
+            f"(a release stores what precedes the claim as a prompt). Example: {DEFAULT_QUERY_TEMPLATE!r}"
+        )

@@ -1,0 +1,61 @@
+"""Small text tools that every part shares: keys for equal texts, ids from texts, near names."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import re
+import unicodedata
+from collections.abc import Iterable
+
+_SPACE = re.compile(r"\s+")
+_WORD = re.compile(r"\w+(?:['’]\w+)*")
+
+
+def text_key(text: str) -> str:
+    """Fold case, Unicode form and white space: texts with one key count as one text."""
+    return _SPACE.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()
+
+
+def claim_key(claim: str) -> str:
+    """Like `text_key`, and without the closing full stop, with which or without a claim is the same."""
+    return text_key(claim).rstrip(".").rstrip()
+
+
+def text_id(prefix: str, text: str) -> str:
+    """An id made from a text: ``prefix-`` and 16 hexadecimal digits of the SHA-256 of its key."""
+    return f"{prefix}-{hashlib.sha256(text_key(text).encode()).hexdigest()[:16]}"
+
+
+def words(text: str) -> list[str]:
+    """Lower-cased words without punctuation; an apostrophe inside a word stays, so "can't" is one word."""
+    return [w.replace("’", "'") for w in _WORD.findall(text.lower())]
+
+
+def jaccard(a: str, b: str) -> float:
+    """Word-level Jaccard similarity in [0, 1] (S 5.2); two texts without a word have similarity 0."""
+    x, y = set(words(a)), set(words(b))
+    return len(x & y) / len(x | y) if x or y else 0.0
+
+
+def check_text(text: object, where: str) -> str:
+    """Return ``text`` if it is a text that every later step can hold.
+
+    Raises:
+        ValueError: If it is no string, blank, or holds a NUL character or a lone surrogate.
+    """
+    if not isinstance(text, str):
+        raise ValueError(f"{where}: got {type(text).__name__} {text!r}, wanted a text")
+    if not text.strip():
+        raise ValueError(f"{where}: the text is empty; remove the row or fill it in")
+    if "\x00" in text:
+        raise ValueError(f"{where}: the text holds a NUL character; remove it")
+    if any("\ud800" <= c <= "\udfff" for c in text):
+        raise ValueError(f"{where}: the text holds a lone surrogate and is no valid Unicode; decode the source anew")
+    return text
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A sentence naming the nearest known name, or nothing."""
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f" Did you mean {near[0]!r}?" if near else ""
