@@ -137,7 +137,9 @@ def same_columns(got: list[str], wanted: Features, where: str) -> None:
     unknown = [c for c in got if c not in wanted]
     if missing or unknown:
         hints = "".join(did_you_mean(c, list(wanted)) for c in unknown)
-        raise ValueError(f"{where}: got columns {got}, wanted {list(wanted)}; missing {missing}, unknown {unknown}.{hints}")
+        raise ValueError(
+            f"{where}: got columns {got}, wanted {list(wanted)}; missing {missing}, unknown {unknown}.{hints}"
+        )
 
 
 Row = dict[str, Any]
