@@ -174,21 +174,20 @@ def rank_columns(scores: Float32, depth: int) -> Int:
     return np.asarray((n_docs - 1) - (best[:, ::-1] & 0x7FFFFFFF))
 
 
-def document_kinds(labels: UInt8, anywhere: UInt8, stance: Stance) -> UInt8:
-    """What each document is to a query for ``stance``: positive, hard, semi-hard or easy.
+def document_kinds(labels: UInt8, anywhere: UInt8, wanted: UInt8) -> UInt8:
+    """What each document is to a query: positive, hard, semi-hard or easy.
 
     Args:
         labels: uint8[..., n_docs], the documents' stances towards the query's claim (`STANCE_BIT`).
         anywhere: uint8[..., n_docs], their stances towards any claim.
-        stance: What the query asks for.
+        wanted: uint8[...] or uint8[..., 1], the bit of the stance that the query asks for.
 
     Returns:
         uint8[..., n_docs]: positive if the document takes the stance on this claim (also where it is labelled both
         ways); else hard if it is about the claim; else semi-hard if it takes the stance on another claim; else easy.
     """
-    bit = np.uint8(STANCE_BIT[stance])
     return np.select(
-        [(labels & bit) > 0, labels > 0, (anywhere & bit) > 0],
+        [(labels & wanted) > 0, labels > 0, (anywhere & wanted) > 0],
         [np.uint8(POSITIVE), np.uint8(HARD), np.uint8(SEMI_HARD)],
         np.uint8(EASY),
     )

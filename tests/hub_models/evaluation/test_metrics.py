@@ -17,6 +17,7 @@ from hub_models.evaluation.metrics import (
     HARD,
     POSITIVE,
     SEMI_HARD,
+    STANCE_BIT,
     STANCE_METRICS,
     composition,
     document_kinds,
@@ -142,22 +143,12 @@ def test_kinds_by_hand():
     labels = np.array([1, 2, 3, 0, 0, 0], np.uint8)
     # towards any claim:  support, both, both, attack, support, both
     anywhere = np.array([1, 3, 3, 2, 1, 3], np.uint8)
-    assert document_kinds(labels, anywhere, "support").tolist() == [
-        POSITIVE,
-        HARD,
-        POSITIVE,
-        EASY,
-        SEMI_HARD,
-        SEMI_HARD,
-    ]
-    assert document_kinds(labels, anywhere, "attack").tolist() == [
-        HARD,
-        POSITIVE,
-        POSITIVE,
-        SEMI_HARD,
-        EASY,
-        SEMI_HARD,
-    ]
+    support = [POSITIVE, HARD, POSITIVE, EASY, SEMI_HARD, SEMI_HARD]
+    attack = [HARD, POSITIVE, POSITIVE, SEMI_HARD, EASY, SEMI_HARD]
+    assert document_kinds(labels, anywhere, np.uint8(STANCE_BIT["support"])).tolist() == support
+    assert document_kinds(labels, anywhere, np.uint8(STANCE_BIT["attack"])).tolist() == attack
+    both = document_kinds(np.stack([labels, labels]), np.stack([anywhere, anywhere]), np.array([[1], [2]], np.uint8))
+    assert both.tolist() == [support, attack]
 
 
 def test_stance_values_by_hand():
