@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from datasets import Features, List, Value
 
 from dataset_builders.instructions import Stance
+from dataset_builders.text import did_you_mean
 
 Style = Literal["explicit", "natural"]
 Split = Literal["train", "validation", "test"]
@@ -131,13 +132,10 @@ def same_columns(got: list[str], wanted: Features, where: str) -> None:
     Raises:
         ValueError: Naming each column that is missing or unknown, with the nearest known name.
     """
-    from dataset_builders.text import did_you_mean
-
     missing = [c for c in wanted if c not in got]
     unknown = [c for c in got if c not in wanted]
     if missing or unknown:
         hints = "".join(did_you_mean(c, list(wanted)) for c in unknown)
-        raise ValueError(f"{where}: got columns {got}, wanted {list(wanted)}; missing {missing}, unknown {unknown}.{hints}")
-
-
-Row = dict[str, Any]
+        raise ValueError(
+            f"{where}: got columns {got}, wanted {list(wanted)}; missing {missing}, unknown {unknown}.{hints}"
+        )
