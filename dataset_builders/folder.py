@@ -13,6 +13,7 @@ import json
 import os
 import re
 import shutil
+import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -31,7 +32,8 @@ from dataset_builders.schema import Split
 
 README = "README.md"
 MANIFEST = "build.json"
-_STAGING = ".staging"
+_STAGING = ".staging-"
+_SHARD = re.compile(r"[a-z]+-\d{5}-of-\d{5}-[0-9a-f]{16}\.parquet")
 _FRONT = re.compile(r"\A---\r?\n(.*?)^---[ \t]*\r?$\n?", re.DOTALL | re.MULTILINE)
 _GENERATED = re.compile(r"<!-- build: begin -->.*?<!-- build: end -->", re.DOTALL)
 
@@ -66,8 +68,8 @@ def write(
 ) -> bool:
     """Write a dataset folder that ``load_dataset(out, config)`` reads.
 
-    A README that is there already keeps its body and every YAML key but ``configs``; only the part between the
-    ``build: begin`` and ``build: end`` comments, where it has one, is renewed. Files that are no shards stay.
+    A README that is there already keeps its body, its YAML keys and those configs of its own that have files; only the
+    part between the ``build: begin`` and ``build: end`` comments, where it has one, is renewed. Other files stay.
 
     Args:
         out: The folder, made if need be.
@@ -88,15 +90,16 @@ def write(
     _check_target(out)
     old = _read_readme(out / README)
     made = not out.exists()
-    staging = out / _STAGING
+    out.mkdir(parents=True, exist_ok=True)
+    for left in out.glob(f"{_STAGING}*"):  # by a build that was killed
+        shutil.rmtree(left, ignore_errors=True)
+    staging = Path(tempfile.mkdtemp(prefix=_STAGING, dir=out))
     try:
-        shutil.rmtree(staging, ignore_errors=True)  # of a build that was killed
-        staging.mkdir(parents=True)
         configs: dict[str, dict[str, dict[str, Any]]] = {}
         for table in tables:
             configs.setdefault(table.config, {})[table.split] = _write_shard(staging, table)
         manifest = json.dumps({**facts, "configs": configs}, indent=2, ensure_ascii=False) + "\n"
-        readme = _new_readme(old, configs, default, licences, summary)
+        readme = _new_readme(old, _own_configs(out, old, configs), configs, default, licences, summary)
         (staging / README).write_text(readme, encoding="utf-8", newline="")
         (staging / MANIFEST).write_text(manifest, encoding="utf-8", newline="")
         return _swap(staging, out)
@@ -109,7 +112,7 @@ def write(
         ) from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
-        if made and out.is_dir() and not any(out.iterdir()):
+        if made and not any(out.iterdir()):
             out.rmdir()
 
 
@@ -117,10 +120,11 @@ def _check_target(out: Path) -> None:
     if out.exists() and not out.is_dir():
         raise FileExistsError(f"{out}: a file is in the way; choose a folder")
     if out.is_dir() and not (out / MANIFEST).exists():
-        data = [f.relative_to(out).as_posix() for f in out.rglob("*.parquet") if _STAGING not in f.parts]
-        if data:
+        files = [*out.glob("*.parquet"), *out.glob("*/*.parquet")]
+        foreign = [f.relative_to(out).as_posix() for f in files if not _SHARD.fullmatch(f.name)]
+        if foreign:
             raise FileExistsError(
-                f"{out}: the folder holds data that no build has written, such as {data[0]}; choose another folder"
+                f"{out}: the folder holds data that no build has written, such as {foreign[0]}; choose another folder"
             )
 
 
@@ -153,11 +157,11 @@ def _write_shard(staging: Path, table: Table) -> dict[str, Any]:
 
 def _swap(staging: Path, out: Path) -> bool:
     new = [f.relative_to(staging) for f in sorted(staging.rglob("*")) if f.is_file()]
+    ours = {f.parent for f in new}
     stale = [
         f
-        for config in {str(f.parent) for f in new if len(f.parts) > 1} | _manifest_configs(out)
-        for f in (out / config).glob("*.parquet")
-        if f.relative_to(out) not in new
+        for f in sorted(out.glob("[!.]*/*.parquet"))
+        if f.relative_to(out) not in new and (f.relative_to(out).parent in ours or _SHARD.fullmatch(f.name))
     ]
     if not stale and all((out / f).exists() and filecmp.cmp(staging / f, out / f, shallow=False) for f in new):
         return False
@@ -172,11 +176,15 @@ def _swap(staging: Path, out: Path) -> bool:
     return True
 
 
-def _manifest_configs(out: Path) -> set[str]:
-    try:
-        return set(json.loads((out / MANIFEST).read_text(encoding="utf-8"))["configs"])
-    except FileNotFoundError:
-        return set()
+def _own_configs(out: Path, old: tuple[str, dict[str, Any], str], built: Mapping[str, Any]) -> list[Any]:
+    """Configs of the README that no build has made: kept if they have files, since an empty one breaks the others."""
+    own = []
+    found = shards(out)
+    for entry in old[1].get("configs") or []:
+        files = [f for split in found[entry["config_name"]].values() for f in split]
+        if entry["config_name"] not in built and files and not all(_SHARD.fullmatch(f.name) for f in files):
+            own.append({key: value for key, value in entry.items() if key != "default"})
+    return own
 
 
 def _read_readme(path: Path) -> tuple[str, dict[str, Any], str]:
@@ -196,6 +204,7 @@ def _read_readme(path: Path) -> tuple[str, dict[str, Any], str]:
 
 def _new_readme(
     old: tuple[str, dict[str, Any], str],
+    own: list[Any],
     configs: Mapping[str, Mapping[str, Any]],
     default: str,
     licences: Iterable[str],
@@ -209,7 +218,7 @@ def _new_readme(
             **({"default": True} if config == default else {}),
         }
         for config, splits in configs.items()
-    ]
+    ] + own
     generated = f"<!-- build: begin -->\n{summary.strip()}\n<!-- build: end -->"
     if not text:
         body = f"\n{generated}\n"

@@ -17,8 +17,8 @@ from dataset_builders.text import words
 def tokenize(text: str) -> list[str]:
     """Lower-cased words and numbers, all of them.
 
-    There is no stop list and no stemmer: "should be banned" and "should not be banned" differ, as do "can", "can't" and
-    "cannot"; a curly apostrophe counts as a straight one, and a ligature or full-width letter as the plain one.
+    There is no stop list and no stemmer: "should be banned" and "should not be banned" differ, as do "can" and
+    "can't". A curly apostrophe counts as a straight one, and a ligature or full-width letter as the plain one.
     """
     return words(unicodedata.normalize("NFKC", text))
 

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 from datasets import Dataset, Features
 
 from dataset_builders.folder import shards
-from dataset_builders.rows import check_keys, read_rows
-from dataset_builders.schema import CURRICULA, TRIPLETS, Row, same_columns
+from dataset_builders.rows import Row, check_keys, read_rows
+from dataset_builders.schema import CURRICULA, TRIPLETS, same_columns
 from dataset_builders.text import check_text, did_you_mean, text_id
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 
-from dataset_builders.schema import Row
 from dataset_builders.text import did_you_mean
+
+Row = dict[str, Any]
 
 SUFFIXES = (".jsonl", ".parquet")
 

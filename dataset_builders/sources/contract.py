@@ -9,6 +9,7 @@ from datasets import Features
 
 from dataset_builders.folder import shards
 from dataset_builders.read import read_config
+from dataset_builders.rows import Row
 from dataset_builders.schema import (
     ARGUMENTS,
     CLAIMS,
@@ -19,7 +20,6 @@ from dataset_builders.schema import (
     Claim,
     Inversion,
     Relation,
-    Row,
     Split,
 )
 from dataset_builders.sources.merge import merge

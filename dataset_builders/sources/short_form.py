@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dataset_builders.instructions import STANCES
-from dataset_builders.rows import check_keys, files_of, read_rows
-from dataset_builders.schema import SPLITS, STYLES, Argument, Claim, Relation, Row, Split
+from dataset_builders.rows import Row, check_keys, files_of, read_rows
+from dataset_builders.schema import SPLITS, STYLES, Argument, Claim, Relation, Split
 from dataset_builders.sources.merge import merge
 from dataset_builders.stance.data import StanceData
 from dataset_builders.text import check_text, did_you_mean, text_id

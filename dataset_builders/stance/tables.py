@@ -11,6 +11,7 @@ from datasets import Features
 
 from dataset_builders.folder import Table
 from dataset_builders.instructions import DEFAULT_QUERY_TEMPLATE, STANCES, UNSEEN, format_query
+from dataset_builders.rows import Row
 from dataset_builders.schema import (
     ARGUMENTS,
     CLAIMS,
@@ -22,7 +23,6 @@ from dataset_builders.schema import (
     SPLITS,
     TRIPLETS,
     Curriculum,
-    Row,
     Split,
 )
 from dataset_builders.stance import curricula
