@@ -1,0 +1,142 @@
+"""The table that an evaluation ends with: plain text, 120 columns at most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hub_models.evaluation.results import Comparison, Results, RunResult, TaskResult
+from hub_models.evaluation.stance import ORACLE
+
+COLUMNS = {
+    "ndcg_at_10": "NDCG@10",
+    "precision_at_r": "P@R",
+    "hard_at_r": "hard",
+    "semi_hard_at_r": "semi-hard",
+    "easy_at_r": "easy",
+}
+WIDTH = 114
+_LABEL, _CELL = 19, 19
+_UNCLEAR = "°"
+_SLICES = ("overall", "support", "attack", "style=explicit", "style=natural", "instructions=seen")
+
+
+def table(results: Results, task_name: str, baseline: Results | None = None) -> str:
+    """One task's results, beside a baseline's if there is one.
+
+    Args:
+        results: Of the model.
+        task_name: A key of ``results.tasks``.
+        baseline: Of the baseline, with the same task.
+
+    Raises:
+        KeyError: If a file does not hold the task.
+    """
+    task = results.tasks[task_name]
+    other = baseline.tasks[task_name] if baseline else None
+    name = "tuned" if results.model.adapter_sha256 else "model"
+    lines = ["", f"{task_name} · {_sizes(task)}"]
+    if baseline:
+        lines.append(f"base   {_identity(baseline)}")
+    lines.append(f"{name}  {_identity(results)}")
+    lines += ["─" * WIDTH, _line("", list(COLUMNS.values())), "─" * WIDTH]
+    dense = _run(task, "dense")
+    compared = _compared(dense, baseline)
+    for slice_name in (s for s in _SLICES if s in dense.slices):
+        lines += _slice(slice_name, task, other, name, compared)
+    lines += ["claim alone, no instruction"]
+    if other:
+        lines.append(_line("  base", _means(_run(other, "claim_only"), "overall")))
+    lines.append(_line(f"  {name}", _means(_run(task, "claim_only"), "overall")))
+    ceiling = ["", _number(dense.mean("overall", ORACLE)), "0.000", "", "0.000"]
+    lines += ["stance oracle: topic by the base, stance perfect; a ceiling", _line("", ceiling), "─" * WIDTH]
+    return "\n".join([*lines, *_notes(task, dense, compared)]) + "\n"
+
+
+def _slice(
+    slice_name: str,
+    task: TaskResult,
+    other: TaskResult | None,
+    name: str,
+    compared: dict[tuple[str, str], Comparison],
+) -> Iterator[str]:
+    dense = _run(task, "dense")
+    yield _title(slice_name, task, dense)
+    if other:
+        yield _line("  base", _means(_run(other, "dense"), slice_name))
+    yield _line(f"  {name}", _means(dense, slice_name))
+    if any((slice_name, metric) in compared for metric in COLUMNS):
+        yield _line("  difference", [_difference(compared.get((slice_name, metric))) for metric in COLUMNS])
+
+
+def _title(slice_name: str, task: TaskResult, dense: RunResult) -> str:
+    """What the slice is, with its number of queries and the size of the corpus they search."""
+    style = slice_name.partition("style=")[2]
+    documents = task.counts["style"][style]["documents"] if style else task.counts["documents"]
+    label = f"{style} arguments only" if style else "seen instructions" if "seen" in slice_name else slice_name
+    n = dense.slices[slice_name]["precision_at_r"].n
+    return f"{label} · {n} queries, corpus of {documents}"
+
+
+def _notes(task: TaskResult, dense: RunResult, compared: dict[tuple[str, str], Comparison]) -> Iterator[str]:
+    yield "The first R documents (R = number of right ones) are right (P@R), or wrong: hard = on the claim, of the other"
+    yield "stance; semi-hard = of the stance, on another claim; easy = neither. The four sum to 1."
+    left_out = sum(task.counts["left_out"].values())
+    if left_out:
+        yield f"Left out: {left_out} (claim, stance) pairs without a single right document."
+    if dense.diagnostics["ties"]:
+        yield f"Ties: in {dense.diagnostics['ties']:.1%} of the queries equal scores were put in order by id."
+    if not compared:
+        return
+    first = next(iter(compared.values()))
+    yield (
+        f"[low,high]: {first.level:.0%} intervals, {first.resamples:,} resamples of whole {first.unit}s, "
+        f"{first.n_units} of them in all."
+    )
+    unclear = [c for c in compared.values() if not c.excludes_zero]
+    if unclear:
+        few = min(c.n_units for c in unclear)
+        yield f"{_UNCLEAR} The interval includes 0: {few} claims are too few to say which of the two is better."
+
+
+def _run(task: TaskResult, strategy: str) -> RunResult:
+    return next(run for run in task.runs if run.strategy == strategy)
+
+
+def _compared(dense: RunResult, baseline: Results | None) -> dict[tuple[str, str], Comparison]:
+    return {(c.slice, c.metric): c for c in dense.compare if baseline and c.baseline == baseline.model.id}
+
+
+def _sizes(task: TaskResult) -> str:
+    counts = task.counts
+    return (
+        f"{counts['split']} · {counts['claims']} claims · {counts['queries']} queries (unseen instructions) · "
+        f"corpus of {counts['documents']} arguments"
+    )
+
+
+def _identity(results: Results) -> str:
+    model = results.model
+    revision = f" @ {model.revision[:8]}" if model.revision else ""
+    base = f" on {model.base}" if model.base else ""
+    return f"{model.id}{revision}{base}"
+
+
+def _means(run: RunResult, slice_name: str) -> list[str]:
+    return [_number(run.mean(slice_name, metric)) for metric in COLUMNS]
+
+
+def _number(value: float | None) -> str:
+    return "n/a" if value is None else f"{value:.3f}"
+
+
+def _difference(found: Comparison | None) -> str:
+    if found is None:
+        return ""
+    if found.low is None or found.high is None:
+        return f"{found.delta:+.3f}"
+    mark = "" if found.excludes_zero else _UNCLEAR
+    return f"{found.delta:+.3f} [{found.low:+.2f},{found.high:+.2f}]{mark}".replace("0.", ".")
+
+
+def _line(label: str, cells: list[str]) -> str:
+    return (f"{label:<{_LABEL}}" + "".join(f"{cell:<{_CELL}}" for cell in cells)).rstrip()

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from hub_models.evaluation.significance import paired_difference
+
+
+def _clustered(seed: int = 0, n_units: int = 40) -> tuple[np.ndarray, list[str]]:
+    """Units of different sizes whose queries share most of their difference."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 11, n_units)
+    effect = rng.normal(0.05, 0.2, n_units)
+    differences = np.concatenate([e + rng.normal(0, 0.02, s) for e, s in zip(effect, sizes, strict=True)])
+    return differences, [f"c{u}" for u, s in enumerate(sizes) for _ in range(s)]
+
+
+def test_delta_is_the_mean_over_queries():
+    result = paired_difference(np.array([1.0, 0.0, 0.0]), ["a", "b", "b"])
+    assert result.delta == pytest.approx(1 / 3)
+    assert result.n_units == 2
+
+
+def test_interval_agrees_with_scipy():
+    differences, units = _clustered()
+    ours = paired_difference(differences, units, resamples=20_000, seed=1)
+    names = sorted(set(units))
+    sums = np.array([differences[np.array(units) == u].sum() for u in names])
+    counts = np.array([units.count(u) for u in names])
+    theirs = stats.bootstrap(
+        (sums, counts),
+        lambda s, n, axis: s.sum(axis=axis) / n.sum(axis=axis),
+        paired=True,
+        vectorized=True,
+        method="percentile",
+        n_resamples=20_000,
+        rng=2,
+    )
+    width = ours.high - ours.low
+    assert ours.low == pytest.approx(theirs.confidence_interval.low, abs=0.04 * width)
+    assert ours.high == pytest.approx(theirs.confidence_interval.high, abs=0.04 * width)
+
+
+def test_p_agrees_with_scipys_exact_test():
+    differences, units = _clustered(seed=4, n_units=10)
+    sums = np.array([differences[np.array(units) == u].sum() for u in sorted(set(units))])
+    exact = stats.permutation_test(
+        (sums,), lambda s, axis: s.sum(axis=axis), permutation_type="samples", vectorized=True
+    )
+    assert len(exact.null_distribution) == 2**10
+    assert paired_difference(differences, units, resamples=50_000).p == pytest.approx(exact.pvalue, abs=0.01)
+
+
+def test_intervals_by_claim_are_wider_than_by_query_where_queries_hang_together():
+    differences, units = _clustered()
+    by_claim = paired_difference(differences, units)
+    by_query = paired_difference(differences, [str(i) for i in range(len(differences))])
+    assert by_claim.delta == pytest.approx(by_query.delta)
+    assert by_claim.high - by_claim.low > 1.8 * (by_query.high - by_query.low)
+
+
+def test_the_interval_covers_the_truth_about_as_often_as_it_says():
+    rng = np.random.default_rng(7)
+    units = [f"c{u}" for u in range(30) for _ in range(4)]
+    hits = 0
+    for seed in range(400):
+        differences = np.repeat(rng.normal(0.1, 0.3, 30), 4)
+        result = paired_difference(differences, units, resamples=1_000, seed=seed)
+        hits += result.low <= 0.1 <= result.high
+    assert 0.89 <= hits / 400 <= 0.98
+
+
+def test_one_seed_gives_one_answer_in_any_block_size(monkeypatch):
+    differences, units = _clustered()
+    assert paired_difference(differences, units, seed=3) == paired_difference(differences, units, seed=3)
+    assert paired_difference(differences, units, seed=3) != paired_difference(differences, units, seed=4)
+    monkeypatch.setattr("hub_models.evaluation.significance._BLOCK", 4_000)
+    blocked = paired_difference(differences, units, seed=3)
+    monkeypatch.undo()
+    assert blocked == paired_difference(differences, units, seed=3)
+
+
+def test_no_difference_is_never_significant():
+    result = paired_difference(np.zeros(6), ["a", "a", "b", "b", "c", "c"])
+    assert (result.delta, result.low, result.high, result.p) == (0, 0, 0, 1)
+    assert not result.excludes_zero
+
+
+def test_one_unit_has_no_interval():
+    result = paired_difference(np.array([0.2, 0.4]), ["a", "a"])
+    assert (result.delta, result.low, result.high, result.p) == (pytest.approx(0.3), None, None, None)
+    assert not result.excludes_zero
+
+
+def test_bad_input():
+    with pytest.raises(ValueError, match="got 0 differences and 0 units"):
+        paired_difference(np.array([]), [])
+    with pytest.raises(ValueError, match="got 1 differences and 2 units"):
+        paired_difference(np.array([1.0]), ["a", "b"])
+    with pytest.raises(ValueError, match="not finite for unit 'b'"):
+        paired_difference(np.array([1.0, np.nan]), ["a", "b"])
