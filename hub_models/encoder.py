@@ -9,7 +9,7 @@ import re
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from huggingface_hub import hf_hub_download, snapshot_download, try_to_load_from_cache
@@ -137,7 +137,7 @@ def load_base(recipe: Recipe, *, device: str | None = None) -> SentenceTransform
     if recipe.end_token is not None:
         _append_end_token(model.tokenizer, recipe.end_token)
     if recipe.pooling == "lasttoken":
-        model.tokenizer.padding_side = "left"
+        _pad_on(model.tokenizer, "left")
     _pad_for_absolute_positions(model)
     model.max_seq_length = min(recipe.max_seq_length, model.max_seq_length or recipe.max_seq_length)
     model.prompts = prompts(recipe.query_template)
@@ -218,7 +218,12 @@ def _pad_for_absolute_positions(model: SentenceTransformer) -> None:
         isinstance(module, torch.nn.Embedding) and re.search(r"position|\bwpe$", name)
         for name, module in transformer.named_modules()
     ):
-        model.tokenizer.padding_side = "right"
+        _pad_on(model.tokenizer, "right")
+
+
+def _pad_on(tokenizer: Any, side: Literal["left", "right"]) -> None:
+    tokenizer.padding_side = side
+    tokenizer.init_kwargs["padding_side"] = side  # the attribute alone is not saved
 
 
 def _find(source: str, filename: str, revision: str | None = None) -> Path | None:

@@ -127,7 +127,7 @@ def test_a_bad_override_says_what_was_meant(override: str, message: str) -> None
 def test_all_faults_of_a_file_are_listed_at_once(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("name: mine\nbase: org/x\nlorra: {r: 8, alpha: 16}\nglobal_batch: 1\n", encoding="utf-8")
-    with pytest.raises(ValueError, match="key 'lora' is missing.*global_batch = 1.*unknown key 'lorra'"):
+    with pytest.raises(ValueError, match=r"key 'lora' is missing.*global_batch = 1.*unknown key 'lorra'"):
         load_recipe(path)
 
 
@@ -155,7 +155,7 @@ def test_a_world_size_that_does_not_divide_is_an_error(world_size: int) -> None:
 
 def test_an_unknown_architecture_asks_for_target_modules() -> None:
     recipe = load_recipe("stance-minilm", ["base=org/x"])
-    with pytest.raises(ValueError, match="architecture 'rwkv'.*set lora.target_modules"):
+    with pytest.raises(ValueError, match=r"architecture 'rwkv'.*set lora.target_modules"):
         recipe.lora_targets("rwkv")
     assert load_recipe("stance-minilm", ["base=org/x", "lora.target_modules=abc"]).lora_targets("rwkv") == "abc"
 
