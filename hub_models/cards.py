@@ -45,6 +45,7 @@ METRICS = {
     "semi_hard_at_r": "semi-hard",
     "easy_at_r": "easy",
 }
+SEEN_SLICE = "instructions=seen"
 CEILING = "stance_oracle_precision_at_r"
 
 # Licences whose terms the base's own licence can stand for. Any other one binds the adapter too.
@@ -89,7 +90,8 @@ def write_card(run_dir: Path | str, results_path: Path | str | None = None) -> P
     path = run_dir / CARD_NAME
     # Not read_text: it would turn the line ends of a hand-written part into our own.
     old = path.read_bytes().decode("utf-8") if path.exists() else ""
-    block = _render(manifest, recipe, results, _figure(run_dir, results_path))
+    drawn = [] if results is None else _inside(run_dir, figures(run_dir, results_path))
+    block = _render(manifest, recipe, results, drawn)
     head, body = _metadata(old, manifest, results, path), _body(old, block, path)
     _refuse_machine_paths(head, body, run_dir)
     write_text(path, head + body)
@@ -143,6 +145,8 @@ def evaluation_results(results: Results) -> list[EvalResult]:
         if run is None:
             continue
         for slice_name, metrics in run.slices.items():
+            if slice_name == SEEN_SLICE:  # what training asked for flatters
+                continue
             for metric, label in METRICS.items():
                 if metric not in metrics or (value := metrics[metric].mean) is None:
                     continue
@@ -153,7 +157,7 @@ def evaluation_results(results: Results) -> list[EvalResult]:
                         dataset_type=public_name(task.dataset),
                         dataset_name=f"{name} ({slice_name})",
                         dataset_config=slice_name,
-                        dataset_split="test",
+                        dataset_split=task.counts["split"],
                         dataset_revision=task.revision,
                         metric_type=metric,
                         metric_name=label,
@@ -200,10 +204,11 @@ class Row:
 
 @dataclass(frozen=True)
 class SliceTable:
-    """The results on one slice of a task."""
+    """The results on one slice of a task, over ``queries`` queries that search ``documents`` documents."""
 
     name: str
-    n: int
+    queries: int
+    documents: int
     rows: list[Row]
 
 
@@ -215,7 +220,8 @@ class TaskTable:
     dataset: str
     revision: str
     query_template: str
-    counts: dict[str, Any]
+    split: str
+    claims: int
     slices: list[SliceTable]
     interval: str | None
 
@@ -243,10 +249,18 @@ def task_table(name: str, task: TaskResult) -> TaskTable | None:
             rows.append(
                 Row("ceiling: topic by the base, stance perfect", {"precision_at_r": _number(metrics[CEILING].mean)})
             )
-        n = max((m.n for m in metrics.values()), default=0)
-        slices.append(SliceTable(slice_name, n, rows))
+        style = slice_name.partition("style=")[2]
+        documents = task.counts["style"][style]["documents"] if style else task.counts["documents"]
+        slices.append(SliceTable(slice_name, metrics["precision_at_r"].n, documents, rows))
     return TaskTable(
-        name, public_name(task.dataset), task.revision, task.query_template, task.counts, slices, _how(dense.compare)
+        name,
+        public_name(task.dataset),
+        task.revision,
+        task.query_template,
+        task.counts["split"],
+        task.counts["claims"],
+        slices,
+        _how(dense.compare),
     )
 
 
@@ -312,16 +326,19 @@ def _read_results(path: Path, manifest: Manifest) -> Results:
     return results
 
 
-def _figure(run_dir: Path, results_path: Path | str | None) -> str | None:
-    """The composition figure's path inside the run folder, where the results lie there and have one."""
-    if results_path is None:
-        return None
-    found = sorted(Path(results_path).parent.rglob("*composition*.png"))
-    inside = [p for p in found if p.resolve().is_relative_to(run_dir.resolve())]
-    return inside[0].resolve().relative_to(run_dir.resolve()).as_posix() if inside else None
+def figures(run_dir: Path | str, results_path: Path | str | None = None) -> list[Path]:
+    """The figures beside the results file, the composition first; none where nothing was measured."""
+    folder = Path(results_path or Path(run_dir) / RESULTS_PATH).parent
+    return sorted(folder.glob("figures/*.png"), key=lambda path: ("composition" not in path.name, path.name))
 
 
-def _render(manifest: Manifest, recipe: dict[str, Any], results: Results | None, figure: str | None) -> str:
+def _inside(run_dir: Path, paths: Iterable[Path]) -> list[str]:
+    """Those of ``paths`` that lie in the run folder, relative to it: a release carries no other."""
+    root = run_dir.resolve()
+    return [p.resolve().relative_to(root).as_posix() for p in paths if p.resolve().is_relative_to(root)]
+
+
+def _render(manifest: Manifest, recipe: dict[str, Any], results: Results | None, drawn: list[str]) -> str:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_TEMPLATES),
         undefined=jinja2.StrictUndefined,
@@ -342,7 +359,7 @@ def _render(manifest: Manifest, recipe: dict[str, Any], results: Results | None,
         effective_negatives=batch - 1 + batch * negatives if batch and negatives is not None else None,
         tables=[t for t in tables if t is not None],
         metrics=METRICS,
-        figure=figure,
+        figures=drawn,
         environment=results.environment if results else None,
         licence=release_licence(manifest),
         stance_prompts=[(s, manifest.prompts[s]) for s in STANCES if s in manifest.prompts],

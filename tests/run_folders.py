@@ -78,7 +78,12 @@ def results(**changes: Any) -> dict[str, Any]:
         "dataset": "sample-stance-arguments",
         "revision": "e" * 64,
         "query_template": TEMPLATE,
-        "counts": {"claims": 14, "documents": 240, "left_out": {"support": 0}},
+        "counts": {
+            "split": "test",
+            "claims": 14,
+            "documents": 240,
+            "style": {"explicit": {"documents": 130}, "natural": {"documents": 110}},
+        },
         "runs": [
             {**run, "strategy": "dense", "slices": dense, "compare": [comparison]},
             {**run, "strategy": "claim_only", "slices": {"overall": means(0.4375)}},

@@ -93,6 +93,16 @@ def test_model_index_is_the_results_file_and_nothing_else(tmp_path: Path) -> Non
     assert {r["dataset"]["revision"] for r in index["results"]} == {"e" * 64}
 
 
+def test_seen_instructions_stay_out_of_the_model_index(tmp_path: Path) -> None:
+    measured = results()
+    slices = measured["tasks"]["sample-stance"]["runs"][0]["slices"]
+    slices["instructions=seen"] = slices["overall"]
+    head, body = card_of(run_folder(tmp_path, measured))
+    configs = {r["dataset"]["config"] for r in head["model-index"][0]["results"]}
+    assert configs == {"overall", "style=explicit", "style=natural"}
+    assert "instructions=seen: 70 queries" in body
+
+
 def test_a_value_that_was_not_computed_has_no_entry(tmp_path: Path) -> None:
     measured = results()
     measured["tasks"]["sample-stance"]["runs"][0]["slices"]["overall"]["precision_at_r"] = metric(None)
@@ -156,19 +166,19 @@ def test_the_results_table(tmp_path: Path) -> None:
     _, body = card_of(run_folder(tmp_path, results()))
     (table,) = [t for t in tables(body) if t[0][0].startswith("slice")]
     assert table == [
-        ["slice (queries)", "", "NDCG@10", "P@R", "hard", "semi-hard", "easy"],
-        ["overall (70)", "base: org/base", "", "0.375", "", "", ""],
+        ["slice", "", "NDCG@10", "P@R", "hard", "semi-hard", "easy"],
+        ["overall: 70 queries, 240 documents", "base: org/base", "", "0.375", "", "", ""],
         ["", "this adapter", "0.550", "0.500", "0.100", "0.375", "0.025"],
         ["", "difference to org/base", "", "+0.125 [+0.062, +0.188]", "", "", ""],
         ["", "claim only, no instruction", "0.487", "0.438", "0.100", "0.438", "0.025"],
         ["", "ceiling: topic by the base, stance perfect", "", "0.688", "", "", ""],
-        ["style=explicit (70)", "this adapter", "0.675", "0.625", "0.100", "0.250", "0.025"],
+        ["style=explicit: 70 queries, 130 documents", "this adapter", "0.675", "0.625", "0.100", "0.250", "0.025"],
         ["", "ceiling: topic by the base, stance perfect", "", "0.688", "", "", ""],
-        ["style=natural (70)", "this adapter", "0.425", "0.375", "0.100", "0.500", "0.025"],
+        ["style=natural: 70 queries, 110 documents", "this adapter", "0.425", "0.375", "0.100", "0.500", "0.025"],
         ["", "ceiling: topic by the base, stance perfect", "", "0.688", "", "", ""],
     ]
     assert "95% intervals, 2000 resamples by claim, seed 0" in body
-    assert "claims: 14; documents: 240." in body
+    assert "14 claims (split test) of sample-stance-arguments" in body
 
 
 def test_the_manifest_says_where_the_numbers_come_from(tmp_path: Path) -> None:
