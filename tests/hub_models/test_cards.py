@@ -20,6 +20,7 @@ from hub_models.cards import (
     PERMISSIVE,
     cell,
     evaluation_results,
+    figures,
     finite,
     public_name,
     release_licence,
@@ -179,6 +180,21 @@ def test_the_results_table(tmp_path: Path) -> None:
     ]
     assert "95% intervals, 2000 resamples by claim, seed 0" in body
     assert "14 claims (split test) of sample-stance-arguments" in body
+
+
+def test_figures_in_the_run_folder_are_shown_and_others_are_not(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path / "run", results())
+    for place in (folder / "evaluation", tmp_path / "elsewhere"):
+        (place / "figures").mkdir(parents=True)
+        (place / "figures" / "sample-stance-composition.png").touch()
+        (place / "figures" / "a-top5.png").touch()
+    assert [f.name for f in figures(folder)] == ["sample-stance-composition.png", "a-top5.png"]
+    _, body = card_of(folder)
+    shown = re.findall(r"!\[.*?\]\((.*?)\)", body)
+    assert shown == ["evaluation/figures/sample-stance-composition.png", "evaluation/figures/a-top5.png"]
+    other = tmp_path / "elsewhere" / "results.json"
+    other.write_text(json.dumps(results()))
+    assert "![" not in write_card(folder, other).read_text()
 
 
 def test_the_manifest_says_where_the_numbers_come_from(tmp_path: Path) -> None:
