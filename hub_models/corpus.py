@@ -55,7 +55,7 @@ def encode_corpus(
     rows = store.read(set(keys))
     distinct = dict(zip(keys, texts, strict=True))
     missing = sorted((key for key in distinct if key not in rows), key=lambda key: -len(distinct[key]))
-    shard = 16 * batch_size
+    shard = 8 * batch_size
     with tqdm(total=len(missing), desc="encode", unit=" texts", delay=2, disable=show_progress is False) as bar:
         for start in range(0, len(missing), shard):
             chunk = missing[start : start + shard]

@@ -174,8 +174,8 @@ def test_adapter_on_and_off_are_kept_apart_and_prompts_too(tmp_path: Path) -> No
         np.testing.assert_array_equal(encode_corpus(TEXTS, model, cache_dir=tmp_path), base)
     np.testing.assert_array_equal(encode_corpus(TEXTS, model, cache_dir=tmp_path), on)
     assert np.abs(on - base).max() > 1e-3
-    whole = encode_corpus(["ab c"], model, cache_dir=tmp_path)
     model.set_pooling_include_prompt(False)
+    whole = encode_corpus(["ab c"], model, cache_dir=tmp_path)
     split = encode_corpus(["c"], model, cache_dir=tmp_path, prompt="ab ")
     assert np.abs(whole - split).max() > 1e-4
 
