@@ -1,4 +1,4 @@
-"""Encoders: from a recipe or a folder to a `SentenceTransformer`, and the one place that encodes many texts."""
+"""Encoders: from a recipe, a folder or a Hub id to a `SentenceTransformer`, and which weights it holds."""
 
 from __future__ import annotations
 
@@ -7,35 +7,39 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from huggingface_hub import hf_hub_download, snapshot_download, try_to_load_from_cache
 from huggingface_hub.errors import EntryNotFoundError, HFValidationError, RepositoryNotFoundError
-from peft import LoraConfig
-from peft.tuners.tuners_utils import BaseTunerLayer
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Dense, Normalize, Transformer
 from sentence_transformers.sentence_transformer.modules import Pooling
 from tokenizers import processors
-from tqdm import tqdm
-from transformers import set_seed
 
 from dataset_builders.instructions import DEFAULT_QUERY_TEMPLATE, STANCES, query_prefix, seen_for
 from dataset_builders.text import did_you_mean
+from hub_models.adapter import adapter_off, attach_lora
+from hub_models.corpus import encode_corpus
 from hub_models.hub_cache import ensure_base
 from hub_models.recipe import Recipe, load_recipe, recipe_names
 
 # Beside a release: what plain loading cannot hold. Keys read here: base, base_revision, query_template.
 SLANT_JSON = "slant.json"
 
-Vectors = npt.NDArray[np.float32]
+__all__ = [
+    "ModelIdentity",
+    "adapter_off",
+    "attach_lora",
+    "encode_corpus",
+    "identity",
+    "load",
+    "load_base",
+    "prompts",
+    "query_template_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +59,6 @@ class ModelIdentity:
     base: str | None
     base_revision: str | None
     adapter_sha256: str | None
-
-
-# --- Loading ---------------------------------------------------------------------------------------------------------
 
 
 def load(path_or_id: str | Path, *, revision: str | None = None, device: str | None = None) -> SentenceTransformer:
@@ -136,7 +137,7 @@ def load_base(recipe: Recipe, *, device: str | None = None) -> SentenceTransform
     if recipe.end_token is not None:
         _append_end_token(model.tokenizer, recipe.end_token)
     if recipe.pooling == "lasttoken":
-        model.tokenizer.padding_side = "left"
+        _pad_on(model.tokenizer, "left")
     _pad_for_absolute_positions(model)
     model.max_seq_length = min(recipe.max_seq_length, model.max_seq_length or recipe.max_seq_length)
     model.prompts = prompts(recipe.query_template)
@@ -217,7 +218,12 @@ def _pad_for_absolute_positions(model: SentenceTransformer) -> None:
         isinstance(module, torch.nn.Embedding) and re.search(r"position|\bwpe$", name)
         for name, module in transformer.named_modules()
     ):
-        model.tokenizer.padding_side = "right"
+        _pad_on(model.tokenizer, "right")
+
+
+def _pad_on(tokenizer: Any, side: Literal["left", "right"]) -> None:
+    tokenizer.padding_side = side
+    tokenizer.init_kwargs["padding_side"] = side  # the attribute alone is not saved
 
 
 def _find(source: str, filename: str, revision: str | None = None) -> Path | None:
@@ -260,93 +266,31 @@ def _slant_json(folder: Path) -> dict[str, Any]:
     return content
 
 
-# --- Adapter ---------------------------------------------------------------------------------------------------------
-
-
-def attach_lora(model: SentenceTransformer, recipe: Recipe) -> None:
-    """Put the recipe's LoRA on the transformer and freeze everything else, a `Dense` after pooling included.
-
-    Seeds every generator with the recipe's seed first, so that the adapter starts the same in each run. The adapter is
-    held in float32 also on a base in bfloat16, where steps of 1e-5 would be rounded away.
-
-    Raises:
-        ValueError: If the architecture is unknown to the recipe, or its target modules match nothing.
-    """
-    set_seed(recipe.seed)
-    add_lora(model.transformers_model, recipe)
-    for name, parameter in model.named_parameters():
-        parameter.requires_grad_("lora_" in name)
-        if parameter.requires_grad:
-            parameter.data = parameter.data.float()
-
-
-def add_lora(transformer: Any, recipe: Recipe) -> None:
-    """Inject the recipe's LoRA into a transformer, be it on the meta device. See `attach_lora`."""
-    targets = recipe.lora_targets(transformer.config.model_type)
-    if not any(re.fullmatch(targets, name) for name, _ in transformer.named_modules()):
-        linear = [name for name, module in transformer.named_modules() if isinstance(module, torch.nn.Linear)]
-        raise ValueError(
-            f"recipe {recipe.name}: lora.target_modules {targets!r} matches no module of {recipe.base}; "
-            f"its linear modules are such as {linear[:8]}"
-        )
-    transformer.add_adapter(
-        LoraConfig(
-            r=recipe.lora.r,
-            lora_alpha=recipe.lora.alpha,
-            lora_dropout=recipe.lora.dropout,
-            target_modules=targets,
-            bias="none",
-            task_type="FEATURE_EXTRACTION",
-        )
-    )
-
-
-def _adapter_layers(model: SentenceTransformer) -> list[BaseTunerLayer]:
-    return [module for module in model.modules() if isinstance(module, BaseTunerLayer)]
-
-
-@contextmanager
-def adapter_off(model: SentenceTransformer) -> Iterator[None]:
-    """Inside, ``model`` answers as its base; without an adapter nothing changes. State is restored on leaving."""
-    # Not through disable_adapters(): enabling them again would mark a frozen adapter as trainable.
-    layers = [layer for layer in _adapter_layers(model) if not layer.disable_adapters]
-    for layer in layers:
-        layer._disable_adapters = True
-    try:
-        yield
-    finally:
-        for layer in layers:
-            layer._disable_adapters = False
-
-
-# --- Identity --------------------------------------------------------------------------------------------------------
-
-
 def identity(model: SentenceTransformer, path_or_id: str | Path, *, revision: str | None = None) -> ModelIdentity:
     """Name the weights that `load` gave for ``path_or_id`` at ``revision``."""
     source = str(path_or_id)
-    folder = Path(source) if Path(source).is_dir() else None
-    name = folder.resolve().name if folder else source
-    commit = None if folder else _commit(source, revision)
+    name = Path(source).resolve().name if Path(source).is_dir() else source
+    commit = _commit(source, revision)
     weights = _find(source, "adapter_model.safetensors", revision)
     if weights is None:
         return ModelIdentity(name, commit, None, None, None)
     pinned = _slant_json(weights.parent)
-    config = model.transformers_model.config
-    base = str(pinned.get("base") or config._name_or_path)
+    base = str(pinned.get("base") or model.transformers_model.config._name_or_path)
     return ModelIdentity(
         id=name,
         revision=commit,
         base=Path(base).resolve().name if Path(base).is_dir() else base,
-        base_revision=pinned.get("base_revision") or getattr(config, "_commit_hash", None),
+        base_revision=pinned.get("base_revision") or _commit(base, None),
         adapter_sha256=hashlib.sha256(weights.read_bytes()).hexdigest(),
     )
 
 
 def _commit(repo_id: str, revision: str | None) -> str | None:
-    """The commit in the Hub cache that ``revision`` (null: ``main``) stands for."""
-    path = try_to_load_from_cache(repo_id, "modules.json", revision=revision)
-    return Path(path).parent.name if isinstance(path, str) else None
+    """The commit in the Hub cache that ``revision`` (null: ``main``) stands for; null for a folder."""
+    if Path(repo_id).is_dir():
+        return None
+    paths = [try_to_load_from_cache(repo_id, name, revision=revision) for name in ("modules.json", "config.json")]
+    return next((Path(path).parent.name for path in paths if isinstance(path, str)), None)
 
 
 def query_template_of(path_or_id: str | Path, *, revision: str | None = None) -> str:
@@ -359,123 +303,3 @@ def query_template_of(path_or_id: str | Path, *, revision: str | None = None) ->
             return str(template)
     recipes = [load_recipe(name) for name in recipe_names()]
     return next((r.query_template for r in recipes if r.base == str(path_or_id)), DEFAULT_QUERY_TEMPLATE)
-
-
-# --- Encoding --------------------------------------------------------------------------------------------------------
-
-
-def encode_corpus(
-    texts: Sequence[str],
-    model: SentenceTransformer,
-    *,
-    cache_dir: Path | None = None,
-    batch_size: int = 32,
-    prompt: str | None = None,
-    show_progress: bool | None = None,
-) -> Vectors:
-    """Encode many texts: each distinct one once, longest first, in shards that survive a kill.
-
-    Args:
-        texts: Formatted and final: what stands here reaches the tokenizer.
-        model: Any `SentenceTransformer`.
-        cache_dir: Keeps the vectors for later calls, by weights (adapter on or off), modules, length, precision and
-            text. Null: nothing is kept.
-        batch_size: Texts per forward pass. In float32 it changes an embedding by less than 1e-5.
-        prompt: Put before each text by the model, which may leave it out of the pooling.
-        show_progress: Null or true: a bar, on work longer than two seconds.
-
-    Returns:
-        float32[n, d], one L2-normalised row for each text, in order; float32[0, d] for no text.
-
-    Raises:
-        ValueError: If a text is no valid Unicode, or the model gives a vector with NaN, infinity or of length 0.
-    """
-    keys = [_text_hash(text, prompt, i) for i, text in enumerate(texts)]
-    store = _VectorStore(cache_dir / _model_hash(model) if cache_dir is not None else None)
-    rows = store.read(set(keys))
-    distinct = dict(zip(keys, texts, strict=True))
-    missing = sorted((key for key in distinct if key not in rows), key=lambda key: -len(distinct[key]))
-    shard = 16 * batch_size
-    with tqdm(total=len(missing), desc="encode", unit=" texts", delay=2, disable=show_progress is False) as bar:
-        for start in range(0, len(missing), shard):
-            chunk = missing[start : start + shard]
-            vectors = _encode([distinct[key] for key in chunk], model, batch_size, prompt)
-            store.write(chunk, vectors)
-            rows.update(zip(chunk, vectors, strict=True))
-            bar.update(len(chunk))
-    if not keys:
-        return np.zeros((0, model.truncate_dim or model.get_embedding_dimension()), dtype=np.float32)
-    return np.stack([rows[key] for key in keys])
-
-
-def _encode(texts: list[str], model: SentenceTransformer, batch_size: int, prompt: str | None) -> Vectors:
-    """float32[n, d], L2-normalised. An empty prompt keeps a model's default prompt away."""
-    raw = model.encode(texts, batch_size=batch_size, prompt=prompt or "", show_progress_bar=False)
-    vectors: Vectors = np.asarray(raw, dtype=np.float32)
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    bad = np.flatnonzero(~np.isfinite(norms[:, 0]) | (norms[:, 0] == 0))
-    if len(bad):
-        raise ValueError(
-            f"{len(bad)} of {len(texts)} texts got a vector with NaN, infinity or of length 0, such as "
-            f"{[texts[i][:80] for i in bad[:3]]}; the model is broken or overflows in {model.dtype}"
-        )
-    vectors /= norms
-    return vectors
-
-
-def _text_hash(text: str, prompt: str | None, position: int) -> bytes:
-    try:
-        # The length keeps a prompt apart from the start of a text: a model may leave the prompt out of the pooling.
-        return hashlib.sha256(f"{len(prompt or '')}:{prompt or ''}{text}".encode()).digest()
-    except UnicodeEncodeError as error:
-        raise ValueError(f"text {position} holds a lone surrogate and is no valid Unicode: {error}") from None
-
-
-def _model_hash(model: SentenceTransformer) -> str:
-    """Everything a vector depends on but the text. The weights themselves are hashed, not names and commits, which
-    would not notice that a loaded model was trained further."""
-    off = any(layer.disable_adapters for layer in _adapter_layers(model))
-    digest = hashlib.sha256()
-    for name, tensor in sorted(model.state_dict().items()):
-        if off and "lora_" in name:
-            continue
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
-    modules = [(type(m).__name__, m.get_config_dict()) for m in model if not isinstance(m, Transformer)]
-    scaling = [] if off else [sorted(layer.scaling.items()) for layer in _adapter_layers(model)]
-    tokenizer = json.loads(model.tokenizer.backend_tokenizer.to_str())
-    del tokenizer["truncation"], tokenizer["padding"]  # of the last call
-    settings = (modules, scaling, model.max_seq_length, model.truncate_dim, model.tokenizer.padding_side, tokenizer)
-    digest.update(repr(settings).encode())
-    return digest.hexdigest()
-
-
-class _VectorStore:
-    """Vectors by text hash in the ``.npz`` shards of one folder; a shard is there whole or not at all."""
-
-    def __init__(self, folder: Path | None) -> None:
-        self._folder = folder
-
-    def read(self, wanted: set[bytes]) -> dict[bytes, Vectors]:
-        rows: dict[bytes, Vectors] = {}
-        for path in sorted(self._folder.glob("*.npz")) if self._folder is not None else []:
-            with np.load(path, allow_pickle=False) as shard:
-                keys = [bytes(key) for key in shard["keys"]]
-                if wanted.intersection(keys):
-                    rows.update((k, v) for k, v in zip(keys, shard["vectors"], strict=True) if k in wanted)
-        return rows
-
-    def write(self, keys: list[bytes], vectors: Vectors) -> None:
-        if self._folder is None:
-            return
-        self._folder.mkdir(parents=True, exist_ok=True)
-        name = hashlib.sha256(b"".join(keys)).hexdigest()[:32]
-        with tempfile.NamedTemporaryFile(dir=self._folder, suffix=".partial", delete=False) as file:
-            try:
-                np.savez(file, keys=np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(-1, 32), vectors=vectors)
-                file.flush()
-                os.fsync(file.fileno())
-                os.replace(file.name, self._folder / f"{name}.npz")
-            except BaseException:
-                os.unlink(file.name)
-                raise

@@ -59,7 +59,7 @@ class Lora(_Strict):
     """Low-rank adaptation (S appendix C). ``target_modules`` is matched against each module's full path."""
 
     r: int = Field(gt=0)
-    alpha: float = Field(gt=0)
+    alpha: int = Field(gt=0)
     dropout: float = Field(default=0.0, ge=0, lt=1)
     target_modules: str | None = Field(default=None, description="A regular expression; null: by the architecture.")
 

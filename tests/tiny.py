@@ -12,7 +12,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Dense, Normalize, Transformer
 from sentence_transformers.sentence_transformer.modules import Pooling
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import AutoConfig, AutoModel, PreTrainedTokenizerFast, T5EncoderModel, set_seed
 
 from hub_models.hub_cache import install_snapshot
@@ -33,12 +33,6 @@ SHRUNK: dict[str, dict[str, int]] = {
 }
 DENSE = 24
 REVISION = "1" * 40
-
-_TEXTS = [
-    "Find evidence refuting the claim that cities should ban cars.",
-    "Retrieve arguments in favor of a tax on sugar, because it saves lives.",
-    "No. word The claim is false: nuclear power is safe and schools should not give homework.",
-]
 
 
 def tiny(name: str, *overrides: str) -> Recipe:
@@ -93,12 +87,17 @@ def build(name: str, *, seed: int = 0) -> SentenceTransformer:
     return SentenceTransformer(modules=[*modules, Normalize()], device="cpu")
 
 
+# Vocabularies are written down, not trained: the trainers break ties differently from call to call.
+_LETTERS = sorted("abcdefghijklmnopqrstuvwxyz.,:?'")
+_WORDS = ["word", "cities", "should", "ban", "cars", "find", "evidence", "refuting", "the", "claim"]
+
+
 def _bert() -> PreTrainedTokenizerFast:
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *_LETTERS, *(f"##{letter}" for letter in _LETTERS), *_WORDS]
+    vocabulary = {piece: i for i, piece in enumerate(pieces)}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    tokenizer.train_from_iterator(_TEXTS, trainers.WordPieceTrainer(vocab_size=200, special_tokens=special))
     tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]"
@@ -106,29 +105,22 @@ def _bert() -> PreTrainedTokenizerFast:
 
 
 def _t5() -> PreTrainedTokenizerFast:
-    tokenizer = Tokenizer(models.Unigram())
+    pieces = ["▁", *_LETTERS, *(f"▁{word}" for word in _WORDS)]
+    vocabulary = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), *((piece, -5.0) for piece in pieces)]
+    tokenizer = Tokenizer(models.Unigram(vocabulary, unk_id=2))
+    tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-    special = ["<pad>", "</s>", "<unk>"]
-    tokenizer.train_from_iterator(
-        _TEXTS, trainers.UnigramTrainer(vocab_size=120, special_tokens=special, unk_token="<unk>")
-    )
     tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", eos_token="</s>", unk_token="<unk>")
 
 
 def _qwen3() -> PreTrainedTokenizerFast:
     # As in Qwen's older files: nothing appends the end token, and the token that ends a text also pads.
-    tokenizer = Tokenizer(models.BPE())
+    pieces = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *sorted(pre_tokenizers.ByteLevel.alphabet())]
+    tokenizer = Tokenizer(models.BPE({piece: i for i, piece in enumerate(pieces)}, []))
+    tokenizer.add_special_tokens(pieces[:3])
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.train_from_iterator(
-        _TEXTS,
-        trainers.BpeTrainer(
-            vocab_size=400,
-            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-            special_tokens=["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
-        ),
-    )
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|im_end|>", pad_token="<|endoftext|>")
 
 

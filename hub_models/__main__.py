@@ -1,0 +1,62 @@
+"""``python -m hub_models``: everything about a model that is neither training nor evaluation."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False)
+
+
+@app.callback()
+def _main() -> None:
+    from hub_models.hub_cache import use_project_cache
+
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    use_project_cache()
+
+
+@app.command()
+def plan(
+    recipe: Annotated[str, typer.Argument(help="Name of a recipe, or a YAML file.")],
+    world_size: Annotated[int, typer.Option(min=1, help="Processes, one for each device.")] = 1,
+    overrides: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE")] = None,
+) -> None:
+    """Print what a run takes: parameters, memory, steps, tokens, negatives."""
+    from hub_models.plan import plan as make
+    from hub_models.recipe import load_recipe
+
+    try:
+        typer.echo(make(load_recipe(recipe, overrides or []), world_size).table())
+    except (ValueError, OSError) as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+@app.command()
+def encode(
+    model: Annotated[str, typer.Argument(help="Folder or Hub id of an encoder.")],
+    texts: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="One text a line, lines end at LF.")],
+    out: Annotated[Path, typer.Option(dir_okay=False, help="A .npy file: float32[texts, dimensions], unit length.")],
+    batch_size: Annotated[int, typer.Option(min=1)] = 32,
+) -> None:
+    """Encode a file of texts into a file of vectors."""
+    from numpy import save
+
+    from hub_models.corpus import encode_corpus, write_binary
+    from hub_models.encoder import load
+
+    try:
+        if not out.parent.is_dir():
+            raise FileNotFoundError(f"--out {out}: the folder {out.parent} does not exist; make it first")
+        lines = texts.read_bytes().decode("utf-8").removesuffix("\n").split("\n")
+        vectors = encode_corpus(lines, load(model), batch_size=batch_size)
+        write_binary(out, lambda file: save(file, vectors))
+    except (ValueError, OSError) as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+if __name__ == "__main__":
+    app()
