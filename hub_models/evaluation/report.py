@@ -78,8 +78,8 @@ def _title(slice_name: str, task: TaskResult, dense: RunResult) -> str:
 
 
 def _notes(task: TaskResult, dense: RunResult, compared: dict[tuple[str, str], Comparison]) -> Iterator[str]:
-    yield "The first R documents (R = number of right ones) are right (P@R), or wrong: hard = on the claim, of the other"
-    yield "stance; semi-hard = of the stance, on another claim; easy = neither. The four sum to 1."
+    yield "Of the first R documents (R = how many are right) P@R are right; hard: on the claim, of the other stance;"
+    yield "semi-hard: of the stance, on another claim; easy: neither. The four sum to 1."
     left_out = sum(task.counts["left_out"].values())
     if left_out:
         yield f"Left out: {left_out} (claim, stance) pairs without a single right document."

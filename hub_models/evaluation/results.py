@@ -14,7 +14,7 @@ import math
 import os
 import platform
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -190,7 +190,7 @@ class Results(_Part):
             ) from error
 
 
-def write_per_query(folder: Path, name: str, columns: dict[str, Sequence[Any] | NDArray[Any]]) -> PerQuery:
+def write_per_query(folder: Path, name: str, columns: Mapping[str, Sequence[Any] | NDArray[Any]]) -> PerQuery:
     """Write per-query values to ``folder/per_query/name.parquet`` and return its reference."""
     path = folder / "per_query" / f"{name}.parquet"
     sink = pa.BufferOutputStream()
