@@ -235,14 +235,20 @@ def task_table(name: str, task: TaskResult) -> TaskTable | None:
     slices = []
     for slice_name, metrics in dense.slices.items():
         compared = [c for c in dense.compare if c.slice == slice_name and c.metric in METRICS]
+        baselines = list(dict.fromkeys(c.baseline for c in compared))
         rows = []
-        for baseline in dict.fromkeys(c.baseline for c in compared):
+        for baseline in baselines:
             by_metric = {c.metric: c for c in compared if c.baseline == baseline}
             rows.append(Row(f"base: {public_name(baseline)}", _before(dense, slice_name, by_metric)))
         rows.append(Row("this adapter", _means(dense, slice_name)))
-        for baseline in dict.fromkeys(c.baseline for c in compared):
+        for baseline in baselines:
             by_metric = {c.metric: c for c in compared if c.baseline == baseline}
-            rows.append(Row(f"difference to {public_name(baseline)}", {m: _interval(c) for m, c in by_metric.items()}))
+            rows.append(
+                Row(
+                    f"difference to {public_name(baseline)}" if len(baselines) > 1 else "difference",
+                    {m: _interval(c) for m, c in by_metric.items()},
+                )
+            )
         if claim_only is not None and slice_name in claim_only.slices:
             rows.append(Row("claim only, no instruction", _means(claim_only, slice_name)))
         if CEILING in metrics:
@@ -292,7 +298,10 @@ def _how(compare: Sequence[Comparison]) -> str | None:
     if not with_interval:
         return None
     first = with_interval[0]
-    return f"{first.level:.0%} intervals, {first.resamples} resamples by {first.unit}, seed {first.seed}"
+    return (
+        f"{first.level:.0%} intervals, {first.resamples:,} resamples of whole {first.unit}s "
+        f"({first.n_units} of them), seed {first.seed}"
+    )
 
 
 def _read_recipe(path: Path) -> dict[str, Any]:

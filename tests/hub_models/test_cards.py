@@ -170,7 +170,7 @@ def test_the_results_table(tmp_path: Path) -> None:
         ["slice", "", "NDCG@10", "P@R", "hard", "semi-hard", "easy"],
         ["overall: 70 queries, 240 documents", "base: org/base", "", "0.375", "", "", ""],
         ["", "this adapter", "0.550", "0.500", "0.100", "0.375", "0.025"],
-        ["", "difference to org/base", "", "+0.125 [+0.062, +0.188]", "", "", ""],
+        ["", "difference", "", "+0.125 [+0.062, +0.188]", "", "", ""],
         ["", "claim only, no instruction", "0.487", "0.438", "0.100", "0.438", "0.025"],
         ["", "ceiling: topic by the base, stance perfect", "", "0.688", "", "", ""],
         ["style=explicit: 70 queries, 130 documents", "this adapter", "0.675", "0.625", "0.100", "0.250", "0.025"],
@@ -178,7 +178,7 @@ def test_the_results_table(tmp_path: Path) -> None:
         ["style=natural: 70 queries, 110 documents", "this adapter", "0.425", "0.375", "0.100", "0.500", "0.025"],
         ["", "ceiling: topic by the base, stance perfect", "", "0.688", "", "", ""],
     ]
-    assert "95% intervals, 2000 resamples by claim, seed 0" in body
+    assert "95% intervals, 2,000 resamples of whole claims (14 of them), seed 0" in body
     assert "14 claims (split test) of sample-stance-arguments" in body
 
 
@@ -310,7 +310,7 @@ def test_a_measured_path_is_not_published(tmp_path: Path) -> None:
     task["runs"][0]["compare"][0]["baseline"] = "/srv/runs/other"
     head, body = card_of(run_folder(tmp_path, measured))
     assert "/srv" not in body and "/srv" not in json.dumps(head)
-    assert "difference to other" in body
+    assert "| base: other |" in body
 
 
 # ------------------------------------------------------------------------------------------------ hand-written parts
