@@ -184,7 +184,7 @@ class DistinctClaimBatchSampler(DefaultBatchSampler):  # type: ignore[misc]
             for batch in _resize(plan, self._steps):
                 seen[batch] = True
         self.coverage = float(seen.mean())
-        logger.info(
+        logger.debug(
             "%d rows of %d claims: %d steps an epoch, coverage %.3f over %d epoch(s)",
             len(keys), n_claims, self._steps, self.coverage, epochs,
         )  # fmt: skip
@@ -259,7 +259,7 @@ class DistinctClaimBatchSampler(DefaultBatchSampler):  # type: ignore[misc]
                 held.update(theirs)
                 return
 
-        plan = []
+        plan: list[Batch] = []
         with tqdm(total=len(keys), desc=f"batches of epoch {epoch}", unit="row", delay=2, leave=False) as bar:
             while len(due) > 1:
                 while not claims_with[most]:
