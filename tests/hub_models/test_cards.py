@@ -15,20 +15,13 @@ import yaml
 from markdown_it import MarkdownIt
 from run_folders import DATA, manifest, metric, results, run_folder
 
-from hub_models.cards import (
-    METRICS,
-    PERMISSIVE,
-    cell,
-    evaluation_results,
-    figures,
-    finite,
-    public_name,
-    release_licence,
-    search_snippet,
-    write_card,
-)
+from hub_models.card_results import evaluation_results, finite, public_name
+from hub_models.cards import PERMISSIVE, cell, figures, release_licence, search_snippet, write_card
+from hub_models.evaluation.report import COLUMNS
 from hub_models.evaluation.results import Results
 from hub_models.manifest import Manifest
+from hub_models.plan import plan
+from hub_models.recipe import load_recipe
 
 CASES = Path(__file__).resolve().parents[1] / "cases"
 
@@ -90,7 +83,7 @@ def test_model_index_is_the_results_file_and_nothing_else(tmp_path: Path) -> Non
     assert index["name"] == "stance-minilm-lora"
     slices = measured["tasks"]["sample-stance"]["runs"][0]["slices"]
     got = {(r["dataset"]["config"], m["type"]): m["value"] for r in index["results"] for m in r["metrics"]}
-    assert got == {(s, m): pytest.approx(slices[s][m]["mean"], abs=5e-5) for s in slices for m in METRICS}
+    assert got == {(s, m): pytest.approx(slices[s][m]["mean"], abs=5e-5) for s in slices for m in COLUMNS}
     assert {r["dataset"]["revision"] for r in index["results"]} == {"e" * 64}
 
 
@@ -204,6 +197,15 @@ def test_the_manifest_says_where_the_numbers_come_from(tmp_path: Path) -> None:
     assert Manifest.read(folder).results_sha256 == digest
 
 
+def test_results_that_are_gone_are_gone_from_the_card_and_the_manifest(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path, results())
+    write_card(folder)
+    (folder / "evaluation" / "results.json").unlink()
+    head, body = card_of(folder)
+    assert "model-index" not in head and "Not measured yet." in body
+    assert Manifest.read(folder).results_sha256 is None
+
+
 def test_results_of_another_adapter_are_refused(tmp_path: Path) -> None:
     measured = results()
     measured["model"]["adapter_sha256"] = "f" * 64
@@ -234,8 +236,10 @@ def test_the_recipe_is_told_without_its_paths(tmp_path: Path) -> None:
     _, body = card_of(run_folder(tmp_path))
     settings = dict(next(t for t in tables(body) if t[0] == ["setting", "value"])[1:])
     assert settings["lora.r"] == "64"
-    assert settings["lora.target_modules"] == r"layer\.\d+\.(query|key)"
-    assert settings["negatives per anchor in a step"] == str(15 + 16)
+    assert settings["lora.target_modules"] == load_recipe("stance-minilm").lora.target_modules
+    assert (
+        settings["negatives per anchor in a step"] == str(15 + 16) == str(plan(load_recipe("stance-minilm")).negatives)
+    )
     assert "my.jsonl" not in body
 
 
