@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModel, T5EncoderModel
 
+from dataset_builders.text import did_you_mean
 from hub_models.adapter import add_lora
 from hub_models.hub_cache import ensure_base
 from hub_models.recipe import Recipe
@@ -79,7 +80,8 @@ def plan(recipe: Recipe, world_size: int = 1) -> Plan:
         world_size: Processes, one for each device.
 
     Raises:
-        ValueError: If ``world_size`` processes cannot share ``global_batch``, or LoRA does not fit the architecture.
+        ValueError: If ``world_size`` processes cannot share ``global_batch``, the architecture has unknown keys, or
+            LoRA does not fit it.
     """
     per_device = recipe.per_device_batch(world_size)
     transformer = _on_meta(recipe)
@@ -119,7 +121,15 @@ def plan(recipe: Recipe, world_size: int = 1) -> Plan:
 def _on_meta(recipe: Recipe) -> Any:
     """The base's transformer without its weights."""
     if recipe.architecture is not None:
-        config = AutoConfig.for_model(**recipe.architecture.model_dump())
+        dimensions = recipe.architecture.model_dump(exclude={"model_type"})
+        known = dir(AutoConfig.for_model(recipe.architecture.model_type))
+        unknown = [name for name in dimensions if name not in known]
+        if unknown:
+            raise ValueError(
+                f"recipe {recipe.name}: a {recipe.architecture.model_type} configuration has no "
+                f"{', '.join(unknown)}.{''.join(did_you_mean(name, known) for name in unknown)}"
+            )
+        config = AutoConfig.for_model(recipe.architecture.model_type, **dimensions)
     else:
         ensure_base(recipe.base)
         config = AutoConfig.from_pretrained(recipe.base, revision=recipe.base_revision)
@@ -140,7 +150,8 @@ def _memory(recipe: Recipe, transformer: Any, trainable: int, frozen: int, texts
     """
     config = transformer.config
     gated = any(name.endswith("gate_proj") for name, _ in transformer.named_modules())
-    feed_forward = config.d_ff if config.model_type == "t5" else config.intermediate_size
+    widths = (getattr(config, name, None) for name in ("intermediate_size", "d_ff", "hidden_dim"))
+    feed_forward = next((width for width in widths if width), 4 * config.hidden_size)
     tokens = min(texts, recipe.loss.mini_batch or texts) * recipe.max_seq_length
     bytes_each = 4 if recipe.precision == "fp32" else 2
     layer = bytes_each * tokens * (9 * config.hidden_size + (4 if gated else 2) * feed_forward)

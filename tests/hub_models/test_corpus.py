@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from typer.testing import CliRunner
 
 from hub_models.__main__ import app
@@ -178,6 +179,13 @@ def test_adapter_on_and_off_are_kept_apart_and_prompts_too(tmp_path: Path) -> No
     whole = encode_corpus(["ab c"], model, cache_dir=tmp_path)
     split = encode_corpus(["c"], model, cache_dir=tmp_path, prompt="ab ")
     assert np.abs(whole - split).max() > 1e-4
+
+
+def test_a_static_embedding_can_be_cached_too(tmp_path: Path) -> None:
+    tokenizer = build("stance-bge-large").tokenizer.backend_tokenizer
+    static = SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_dim=8)], device="cpu")
+    expected = encode_corpus(["no.", "cars"], static, cache_dir=tmp_path)
+    np.testing.assert_array_equal(encode_corpus(["no.", "cars"], static, cache_dir=tmp_path), expected)
 
 
 # The command

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
+from huggingface_hub.errors import GatedRepoError
 from sentence_transformers import SentenceTransformer
 
 from hub_models.encoder import attach_lora, identity, load, load_base, prompts, query_template_of
@@ -249,6 +251,20 @@ def test_a_path_that_does_not_exist_names_its_neighbour(tmp_path: Path) -> None:
 def test_what_is_neither_folder_nor_model_is_an_error(source: str) -> None:
     with pytest.raises(FileNotFoundError, match="no such folder, and neither the Hub nor its local cache"):
         load(source)
+
+
+def test_a_revision_that_is_not_cached_is_named() -> None:
+    with pytest.raises(FileNotFoundError, match=f"model 'slant-tests/tiny-bge-large' at {'9' * 40}"):
+        load(install_tiny(BGE), revision="9" * 40)
+
+
+def test_a_gated_model_speaks_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: Any, **options: Any) -> str:
+        raise GatedRepoError("ask for access", response=Mock())
+
+    monkeypatch.setattr("hub_models.encoder.hf_hub_download", refuse)
+    with pytest.raises(GatedRepoError, match="ask for access"):
+        load("org/gated")
 
 
 def test_a_base_that_does_not_exist_is_an_error() -> None:

@@ -12,7 +12,7 @@ from hub_models.__main__ import app
 from hub_models.adapter import attach_lora
 from hub_models.encoder import load_base
 from hub_models.plan import plan
-from hub_models.recipe import load_recipe
+from hub_models.recipe import LORA_TARGETS, load_recipe
 from tests.tiny import SHRUNK, tiny
 
 
@@ -21,6 +21,7 @@ from tests.tiny import SHRUNK, tiny
     [
         ("stance-qwen3-8b", 174_587_904, 7_567_295_488),
         ("stance-bge-large", 28_311_552, 335_141_888),
+        # By hand: 24 × (4 × 1024 × 4096 + 2 × 1024 × 16384 + 2 × 1024) + 32128 × 1024 + 32 × 32 + 1024.
         ("stance-instructor-xl", 31_457_280, 1_240_909_824),
         # MiniLM by hand: 6 layers × 64 × (4 × (384 + 384) + 2 × (384 + 1536)).
         ("stance-minilm", 6 * 64 * (4 * 768 + 2 * 1920), 22_713_216),
@@ -30,6 +31,20 @@ def test_parameters_are_counted_exactly(name: str, trainable: int, base: int) ->
     made = plan(load_recipe(name))
     assert (made.trainable, made.base) == (trainable, base)
     assert made.total == base + trainable + (1024 * 768 if name == "stance-instructor-xl" else 0)
+
+
+@pytest.mark.parametrize("model_type", sorted(LORA_TARGETS))
+def test_every_known_architecture_can_be_planned(model_type: str) -> None:
+    overrides = ["base=org/x", f"architecture.model_type={model_type}"]
+    made = plan(load_recipe("stance-minilm", overrides))
+    assert 0 < made.trainable < made.base
+    assert all(size > 0 for size in made.memory.values())
+
+
+def test_a_misspelt_dimension_is_an_error() -> None:
+    recipe = load_recipe("stance-minilm", ["architecture.hiden_size=12"])
+    with pytest.raises(ValueError, match=r"a bert configuration has no hiden_size\. Did you mean 'hidden_size'\?"):
+        plan(recipe)
 
 
 def test_another_rank_scales_the_adapter() -> None:
