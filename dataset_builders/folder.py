@@ -1,0 +1,314 @@
+"""The dataset folder: parquet shards, a README whose ``configs:`` name them, and a manifest, written atomically.
+
+The README is the one switch: shards carry a hash of their bytes in their names, so new ones never overwrite old ones,
+and a folder changes from the old rows to the new ones in the moment in which README.md is replaced. (The names have a
+second use: ``load_dataset`` caches a local folder with ``configs:`` by its file names and never looks at it again.)
+"""
+
+from __future__ import annotations
+
+import filecmp
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import yaml
+from datasets import Features
+from tqdm import tqdm
+
+from dataset_builders.schema import Split
+
+README = "README.md"
+MANIFEST = "build.json"
+_STAGING = ".staging-"
+_SHARD = re.compile(r"[a-z]+-\d{5}-of-\d{5}-[0-9a-f]{16}\.parquet")
+_FRONT = re.compile(r"\A---\r?\n(.*?)^---[ \t]*\r?$\n?", re.DOTALL | re.MULTILINE)
+_GENERATED = re.compile(r"<!-- build: begin -->.*?<!-- build: end -->", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Table:
+    """One split of one config, as batches that may be made while they are written.
+
+    Attributes:
+        config: Name of the config, and of its sub-folder.
+        split: Name of the split.
+        features: Columns of every batch; dictionary-encoded texts are welcome.
+        rows: How many there are, for the progress bar.
+        batches: Read once.
+    """
+
+    config: str
+    split: Split
+    features: Features
+    rows: int
+    batches: Iterable[pa.RecordBatch]
+
+
+def write(
+    out: Path,
+    tables: Iterable[Table],
+    *,
+    default: str,
+    licences: Iterable[str],
+    summary: str,
+    facts: Mapping[str, Any],
+) -> bool:
+    """Write a dataset folder that ``load_dataset(out, config)`` reads.
+
+    A README that is there already keeps its body, its YAML keys and those configs of its own that have files; only the
+    part between the ``build: begin`` and ``build: end`` comments, where it has one, is renewed. Other files stay.
+
+    Args:
+        out: The folder, made if need be.
+        tables: All splits of all configs; those of one config in the order of the splits.
+        default: The config that ``load_dataset(out)`` takes.
+        licences: Licence ids for the README, if it does not name one.
+        summary: Markdown for the generated part of the README, starting with a heading.
+        facts: What the manifest records besides rows and hashes; the same facts and rows give the same bytes.
+
+    Returns:
+        False if every byte was there already.
+
+    Raises:
+        FileExistsError: If ``out`` is a file, or a folder with data that no build has written.
+        ValueError: If the README that is there starts with broken YAML.
+        OSError: If the disk is full or cannot be written. What was there stays as it was.
+    """
+    _check_target(out)
+    old = _read_readme(out / README)
+    made = not out.exists()
+    out.mkdir(parents=True, exist_ok=True)
+    for left in out.glob(f"{_STAGING}*"):  # by a build that was killed
+        shutil.rmtree(left, ignore_errors=True)
+    staging = Path(tempfile.mkdtemp(prefix=_STAGING, dir=out))
+    try:
+        configs: dict[str, dict[str, dict[str, Any]]] = {}
+        for table in tables:
+            configs.setdefault(table.config, {})[table.split] = _write_shard(staging, table)
+        manifest = json.dumps({**facts, "configs": configs}, indent=2, ensure_ascii=False) + "\n"
+        readme = _new_readme(old, _own_configs(out, old, configs), configs, default, licences, summary)
+        (staging / README).write_text(readme, encoding="utf-8", newline="")
+        (staging / MANIFEST).write_text(manifest, encoding="utf-8", newline="")
+        return _swap(staging, out)
+    except OSError as error:
+        raise OSError(
+            error.errno,
+            f"writing the dataset failed ({error.strerror or error}); what was there before is unchanged: free some "
+            "space or choose another folder",
+            str(out),
+        ) from error
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+        if made and not any(out.iterdir()):
+            out.rmdir()
+
+
+def _check_target(out: Path) -> None:
+    if out.exists() and not out.is_dir():
+        raise FileExistsError(f"{out}: a file is in the way; choose a folder")
+    if out.is_dir() and not (out / MANIFEST).exists():
+        files = [*out.glob("*.parquet"), *out.glob("*/*.parquet")]
+        foreign = [f.relative_to(out).as_posix() for f in files if not _SHARD.fullmatch(f.name)]
+        if foreign:
+            raise FileExistsError(
+                f"{out}: the folder holds data that no build has written, such as {foreign[0]}; choose another folder"
+            )
+
+
+def _write_shard(staging: Path, table: Table) -> dict[str, Any]:
+    """Write one split as one parquet file. Returns its manifest entry."""
+    folder = staging / table.config
+    folder.mkdir(exist_ok=True)
+    path = folder / table.split
+    rows = RowsHash()
+    batches = iter(table.batches)
+    first = next(batches, None)
+    schema = table.features.arrow_schema
+    if first is not None:  # texts may come dictionary-encoded
+        schema = first.schema.with_metadata(schema.metadata)
+    with (
+        # Row groups are the batches. Without the Arrow schema in the file, encoded texts are read back as plain ones.
+        pq.ParquetWriter(path, schema, compression="zstd", store_schema=False) as writer,
+        tqdm(desc=f"{table.config}/{table.split}", total=table.rows, unit="row", delay=2) as bar,
+    ):
+        for batch in chain([] if first is None else [first], batches):
+            rows.update(batch)
+            writer.write_batch(batch)
+            bar.update(batch.num_rows)
+        writer.add_key_value_metadata(schema.metadata)  # the Features; left out with the Arrow schema
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    name = f"{table.split}-00000-of-00001-{digest[:16]}.parquet"
+    path.rename(folder / name)
+    return {"rows": rows.rows, "sha256": rows.hexdigest(), "file": f"{table.config}/{name}"}
+
+
+def _swap(staging: Path, out: Path) -> bool:
+    new = [f.relative_to(staging) for f in sorted(staging.rglob("*")) if f.is_file()]
+    ours = {f.parent for f in new}
+    stale = [
+        f
+        for f in sorted(out.glob("[!.]*/*.parquet"))
+        if f.relative_to(out) not in new and (f.relative_to(out).parent in ours or _SHARD.fullmatch(f.name))
+    ]
+    if not stale and all((out / f).exists() and filecmp.cmp(staging / f, out / f, shallow=False) for f in new):
+        return False
+    shards = [f for f in new if f.suffix == ".parquet"]
+    for name in [*shards, Path(README), Path(MANIFEST)]:  # shards first: the README makes them count
+        (out / name).parent.mkdir(exist_ok=True)
+        os.replace(staging / name, out / name)
+    for file in stale:
+        file.unlink()
+        if not any(file.parent.iterdir()):
+            file.parent.rmdir()
+    return True
+
+
+def _own_configs(out: Path, old: tuple[str, dict[str, Any], str], built: Mapping[str, Any]) -> list[Any]:
+    """Configs of the README that no build has made: kept if they have files, since an empty one breaks the others."""
+    own = []
+    found = shards(out)
+    for entry in old[1].get("configs") or []:
+        files = [f for split in found[entry["config_name"]].values() for f in split]
+        if entry["config_name"] not in built and files and not all(_SHARD.fullmatch(f.name) for f in files):
+            own.append({key: value for key, value in entry.items() if key != "default"})
+    return own
+
+
+def _read_readme(path: Path) -> tuple[str, dict[str, Any], str]:
+    """The text of a README, the YAML at its head, and what follows."""
+    text = path.read_bytes().decode() if path.exists() else ""  # bytes: line ends are kept as they are
+    match = _FRONT.match(text)
+    if not match:
+        return text, {}, text
+    try:
+        data = yaml.safe_load(match[1]) or {}
+    except yaml.YAMLError as error:
+        raise ValueError(f"{path}: the part between the --- lines is no YAML ({error}); mend it") from None
+    if not isinstance(data, dict):
+        raise ValueError(f"{path}: got YAML {type(data).__name__} between the --- lines, wanted keys and values")
+    return text, data, text[match.end() :]
+
+
+def _new_readme(
+    old: tuple[str, dict[str, Any], str],
+    own: list[Any],
+    configs: Mapping[str, Mapping[str, Any]],
+    default: str,
+    licences: Iterable[str],
+    summary: str,
+) -> str:
+    text, data, body = old
+    wanted = [
+        {
+            "config_name": config,
+            "data_files": [{"split": split, "path": entry["file"]} for split, entry in splits.items()],
+            **({"default": True} if config == default else {}),
+        }
+        for config, splits in configs.items()
+    ] + own
+    generated = f"<!-- build: begin -->\n{summary.strip()}\n<!-- build: end -->"
+    if not text:
+        body = f"\n{generated}\n"
+    if data.get("configs") == wanted:  # not a byte of the YAML changes, comments and quotes included
+        return _GENERATED.sub(lambda _: generated, text)
+    names = sorted(set(licences))
+    data = {"license": names[0] if len(names) == 1 else names, **data, "configs": wanted}
+    front = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=120)
+    return f"---\n{front}---\n" + _GENERATED.sub(lambda _: generated, body)
+
+
+def shards(folder: Path) -> dict[str, dict[str, list[Path]]]:
+    """The parquet files of a dataset folder, by config and split, as the ``configs:`` of its README say.
+
+    A folder without a README, or with one that names no configs, has none. Patterns are looked up.
+    """
+    _, data, _ = _read_readme(folder / README)
+    found: dict[str, dict[str, list[Path]]] = {}
+    for config in data.get("configs") or []:
+        entries = config["data_files"]
+        if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
+            entries = [{"split": "train", "path": entries}]
+        for entry in entries:
+            patterns = [entry["path"]] if isinstance(entry["path"], str) else entry["path"]
+            files = [file for pattern in patterns for file in sorted(folder.glob(pattern))]
+            found.setdefault(config["config_name"], {}).setdefault(entry["split"], []).extend(files)
+    return found
+
+
+class RowsHash:
+    """SHA-256 over rows, not over the bytes of a file: how rows are cut into batches and encoded does not matter.
+
+    Every column, a nested one by its leaves, is hashed as its name, its lengths (little-endian int64, -1 for null; of
+    texts in bytes, of lists in items) and its values (UTF-8, or little-endian numbers).
+    """
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._lengths: dict[str, Any] = {}
+        self._values: dict[str, Any] = {}
+
+    def update(self, batch: pa.RecordBatch) -> None:
+        """Add the rows of a batch."""
+        self.rows += batch.num_rows
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            self._add(name, column)
+
+    def hexdigest(self) -> str:
+        """64 hexadecimal digits for all rows so far."""
+        total = hashlib.sha256()
+        for name in self._lengths:
+            total.update(f"{name}:{self._lengths[name].hexdigest()}:{self._values[name].hexdigest()}\n".encode())
+        return total.hexdigest()
+
+    def _add(self, name: str, column: pa.Array) -> None:
+        lengths = self._lengths.setdefault(name, hashlib.sha256())
+        values = self._values.setdefault(name, hashlib.sha256())
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        if pa.types.is_list(column.type):
+            lengths.update(_int64(column.value_lengths()))
+            self._add(f"{name}[]", column.flatten())
+        elif pa.types.is_struct(column.type):
+            for field, child in zip(column.type, column.flatten(), strict=True):
+                self._add(f"{name}.{field.name}", child)
+        elif pa.types.is_string(column.type):
+            lengths.update(_int64(pc.binary_length(column)))
+            values.update(_bytes(column))
+        else:
+            lengths.update(_int64(column.is_valid().cast(pa.int64())))
+            values.update(np.ascontiguousarray(column.drop_null().to_numpy(zero_copy_only=False)))
+
+
+def rows_sha256(table: pa.Table) -> str:
+    """The `RowsHash` of a whole table."""
+    rows = RowsHash()
+    for batch in table.to_batches():
+        rows.update(batch)
+    return rows.hexdigest()
+
+
+def _int64(lengths: pa.Array) -> Any:
+    return lengths.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False).astype("<i8", copy=False)
+
+
+def _bytes(column: pa.StringArray) -> Any:
+    column = column.drop_null() if column.null_count else column
+    _, offsets, data = column.buffers()
+    if data is None:
+        return b""
+    ends = np.frombuffer(offsets, np.int32)
+    return data.slice(ends[column.offset], ends[column.offset + len(column)] - ends[column.offset])

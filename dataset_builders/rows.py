@@ -1,0 +1,83 @@
+"""Rows from files as they lie on the disk: JSONL and parquet, never through a cache that knows paths or times."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from dataset_builders.text import did_you_mean
+
+Row = dict[str, Any]
+
+SUFFIXES = (".jsonl", ".parquet")
+
+
+def read_rows(path: Path) -> Iterator[tuple[str, Row]]:
+    """Every row with the words that say where it stands, ``file.jsonl:12``.
+
+    A line of JSONL ends at LF alone: U+2028, U+2029 and U+0085 are text like any other.
+
+    Raises:
+        ValueError: If the suffix is neither ``.jsonl`` nor ``.parquet``, or a line is no UTF-8 or no JSON object.
+    """
+    if path.suffix == ".parquet":
+        for number, row in enumerate(pq.read_table(path).to_pylist(), start=1):
+            yield f"{path.name}, row {number}", row
+    elif path.suffix == ".jsonl":
+        with path.open("rb") as lines:
+            for number, line in enumerate(lines, start=1):
+                if line.strip():
+                    where = f"{path.name}:{number}"
+                    yield where, _parse(line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line, where)
+    else:
+        raise ValueError(f"{path.name}: got a file of type {path.suffix!r}, wanted one of {list(SUFFIXES)}")
+
+
+def _parse(line: bytes, where: str) -> Row:
+    try:
+        row = json.loads(line.decode())
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{where}: the line is no UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8"
+        ) from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{where}: the line is no JSON ({error}); wanted one object a line") from None
+    if not isinstance(row, dict):
+        raise ValueError(f"{where}: got a JSON {type(row).__name__}, wanted an object")
+    return row
+
+
+def check_keys(row: Row, required: Iterable[str], optional: Iterable[str], where: str) -> None:
+    """Refuse a row with a missing or an unknown key.
+
+    Raises:
+        ValueError: Naming the keys, and the known one that an unknown one resembles.
+    """
+    required = list(required)
+    known = [*required, *optional]
+    unknown = [key for key in row if key not in known]
+    missing = [key for key in required if key not in row]
+    if unknown or missing:
+        hints = "".join(did_you_mean(key, known) for key in unknown)
+        raise ValueError(f"{where}: unknown keys {unknown}, missing keys {missing}; wanted {known}.{hints}")
+
+
+def files_of(path: Path) -> list[Path]:
+    """The file itself, or the JSONL and parquet files of a folder, by name.
+
+    Raises:
+        FileNotFoundError: If there is nothing at ``path``.
+        ValueError: If the folder holds no such file.
+    """
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        raise FileNotFoundError(f"{path}: no such file or folder; give a JSONL or parquet file, or a folder of them")
+    files = sorted(f for f in path.iterdir() if f.suffix in SUFFIXES and f.is_file())
+    if not files:
+        raise ValueError(f"{path}: the folder holds no {' or '.join(SUFFIXES)} file")
+    return files
