@@ -185,19 +185,17 @@ def _check_modules(model: SentenceTransformer, recipe: Recipe) -> None:
 
 def _append_end_token(tokenizer: Any, token: str) -> None:
     """Make every text end with ``token`` exactly once, however short it is cut; saved with the tokenizer."""
-    end = tokenizer.get_vocab().get(token)
+    backend, end = tokenizer.backend_tokenizer, tokenizer.get_vocab().get(token)
     if end is None:
         raise ValueError(f"end_token {token!r} is not in the vocabulary of {tokenizer.name_or_path}")
 
     def ends() -> bool:
-        return all(
-            ids[-1] == end and ids.count(end) == 1
-            for ids in tokenizer(["a", "a b c d e f"], truncation=True, max_length=4)["input_ids"]
-        )
+        probes = tokenizer(["a", "a b c d e f"], truncation=True, max_length=4)["input_ids"]
+        backend.no_truncation()  # else the length of the probe would be saved
+        return all(ids[-1] == end and ids.count(end) == 1 for ids in probes)
 
     if ends():
         return
-    backend = tokenizer.backend_tokenizer
     template = processors.TemplateProcessing(
         single=f"$A {token}", pair=f"$A {token} $B:1 {token}:1", special_tokens=[(token, end)]
     )
@@ -258,8 +256,8 @@ def _no_such_model(source: str, revision: str | None) -> str:
     wanted = f"{source!r} at {revision}" if revision else repr(source)
     offline = " (HF_HUB_OFFLINE is set)" if os.environ.get("HF_HUB_OFFLINE") else ""
     return (
-        f"model {wanted}: there is no such folder, and neither the Hub nor its local cache gives such a model{offline}."
-        f"{near} Wanted the folder of a trained model or a Hub id such as 'organisation/name'."
+        f"model {wanted}: there is no such folder, and neither the Hub nor its local cache gives such a model"
+        f"{offline}.{near} Wanted the folder of a trained model or a Hub id such as 'organisation/name'."
     )
 
 

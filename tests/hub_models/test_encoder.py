@@ -102,6 +102,10 @@ def test_the_end_token_reaches_plain_loading(tmp_path: Path) -> None:
     np.testing.assert_allclose(plain.encode([SHORT, LONG]), model.encode([SHORT, LONG]), atol=1e-6)
 
 
+def test_probing_the_end_token_leaves_no_length_behind() -> None:
+    assert load_base(tiny(QWEN3), device="cpu").tokenizer.backend_tokenizer.truncation is None
+
+
 def test_an_end_token_that_the_tokenizer_lacks_is_an_error() -> None:
     with pytest.raises(ValueError, match="end_token '<eot>' is not in the vocabulary"):
         load_base(tiny(QWEN3, "end_token=<eot>"), device="cpu")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 from typer.testing import CliRunner
@@ -81,10 +84,27 @@ def test_processes_share_the_batch_and_drop_the_partial_step() -> None:
     assert two.memory["frozen weights"] == one.memory["frozen weights"]
 
 
-def test_without_a_dose_the_steps_are_unknown_and_the_table_says_so() -> None:
-    made = plan(load_recipe("stance-minilm", ["data=mine.jsonl"]))
-    assert (made.rows, made.steps, made.tokens) == (None, None, None)
-    assert "unknown without a dose" in made.table()
+def test_without_a_dose_the_rows_of_a_built_folder_count(tmp_path: Path) -> None:
+    readme = ["---", "configs:"]
+    for config, rows in [("homogeneous", 33), ("mixed", 40)]:
+        path = f"{config}/train-0.parquet"
+        (tmp_path / config).mkdir()
+        pq.write_table(pa.table({"claim": ["x"] * rows}), tmp_path / path)
+        readme += [f"- config_name: {config}", f"  data_files: [{{split: train, path: {path}}}]"]
+    (tmp_path / "README.md").write_text("\n".join([*readme, "---", ""]))
+    data = f"data={tmp_path}"
+    made = plan(load_recipe("stance-minilm", [data]))
+    assert (made.rows, made.steps) == (40, 3)
+    assert plan(load_recipe("stance-minilm", [data, "data.0.config=homogeneous"])).rows == 33
+    assert plan(load_recipe("stance-minilm", [data, "data.0.dose=7"])).rows == 7
+    assert plan(load_recipe("stance-minilm", [data, "data.0.split=validation"])).rows is None
+
+
+def test_rows_that_nobody_knows_are_said_to_be_unknown(tmp_path: Path) -> None:
+    for data in ("nowhere.jsonl", str(tmp_path)):
+        made = plan(load_recipe("stance-minilm", [f"data={data}"]))
+        assert (made.rows, made.steps, made.tokens) == (None, None, None)
+        assert "unknown: build the triplets first, or set data.0.dose=ROWS" in made.table()
 
 
 def test_memory_by_part() -> None:
