@@ -168,7 +168,7 @@ def _memory(recipe: Recipe, transformer: Any, trainable: int, frozen: int, texts
     layer = bytes_each * tokens * (9 * config.hidden_size + (4 if gated else 2) * feed_forward)
     boundaries = bytes_each * tokens * config.hidden_size * config.num_hidden_layers
     return {
-        "frozen weights": frozen * _BYTES[str(config.dtype).removeprefix("torch.")],
+        "frozen weights": frozen * _BYTES[str(config.dtype or "float32").removeprefix("torch.")],
         "adapter (float32)": trainable * 4,
         "gradients (float32)": trainable * 4,
         "AdamW moments (float32)": trainable * 8,

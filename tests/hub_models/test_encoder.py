@@ -228,6 +228,11 @@ def test_a_base_without_a_transformer_is_an_error(tmp_path: Path) -> None:
         load_base(load_recipe(BGE, [f"base={folder}"]), device="cpu")
 
 
+def test_a_base_with_its_own_modules_answers_as_if_plainly_loaded(minilm: SentenceTransformer) -> None:
+    model = load_base(load_recipe("stance-minilm"), device="cpu")
+    np.testing.assert_array_equal(model.encode([SHORT, LONG]), minilm.encode([SHORT, LONG]))
+
+
 # Loading
 
 
@@ -359,7 +364,3 @@ def test_the_template_of_a_folder_without_manifest_is_the_default(tmp_path: Path
 def test_the_base_of_a_recipe_is_asked_with_the_recipes_template(name: str) -> None:
     recipe = load_recipe(name)
     assert query_template_of(recipe.base) == recipe.query_template
-
-
-def test_tiny_models_are_installed_once() -> None:
-    assert install_tiny(BGE) == install_tiny(BGE) == "slant-tests/tiny-bge-large"

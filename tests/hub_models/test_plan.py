@@ -50,6 +50,11 @@ def test_a_misspelt_dimension_is_an_error() -> None:
         plan(recipe)
 
 
+def test_the_recipes_architecture_is_that_of_the_real_base() -> None:
+    # Without the block the plan comes from the base's own config.json.
+    assert plan(load_recipe("stance-minilm", ["architecture=null"])) == plan(load_recipe("stance-minilm"))
+
+
 def test_another_rank_scales_the_adapter() -> None:
     assert (
         plan(load_recipe("stance-minilm", ["lora.r=16"])).trainable * 4 == plan(load_recipe("stance-minilm")).trainable
