@@ -204,10 +204,9 @@ def test_the_command_encodes_lines_that_end_at_lf_alone(tmp_path: Path) -> None:
 def test_the_command_refuses_before_encoding(tmp_path: Path) -> None:
     (tmp_path / "texts.txt").write_text("a\n")
     arguments = ["encode", "nobody/nothing", str(tmp_path / "texts.txt"), "--out"]
-    wide = {"COLUMNS": "400", "TERMINAL_WIDTH": "400"}
-    absent = CliRunner().invoke(app, [*arguments, str(tmp_path / "no" / "v.npy")], env=wide)
+    absent = CliRunner().invoke(app, [*arguments, str(tmp_path / "no" / "v.npy")])
     assert absent.exit_code == 2
     assert "does not exist; make it first" in absent.output
-    nobody = CliRunner().invoke(app, [*arguments, str(tmp_path / "v.npy")], env=wide)
+    nobody = CliRunner().invoke(app, [*arguments, str(tmp_path / "v.npy")])
     assert nobody.exit_code == 2
     assert "no such folder" in nobody.output
