@@ -103,9 +103,11 @@ def _model_hash(model: SentenceTransformer) -> str:
         digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
     modules = [(type(m).__name__, m.get_config_dict()) for m in model if not isinstance(m, Transformer)]
     scaling = [] if off else [sorted(layer.scaling.items()) for layer in adapter_layers(model)]
-    tokenizer = json.loads(model.tokenizer.backend_tokenizer.to_str())
+    # A static embedding holds the backend itself.
+    tokenizer = json.loads(getattr(model.tokenizer, "backend_tokenizer", model.tokenizer).to_str())
     del tokenizer["truncation"], tokenizer["padding"]  # of the last call
-    settings = (modules, scaling, model.max_seq_length, model.truncate_dim, model.tokenizer.padding_side, tokenizer)
+    padding_side = getattr(model.tokenizer, "padding_side", None)
+    settings = (modules, scaling, model.max_seq_length, model.truncate_dim, padding_side, tokenizer)
     digest.update(repr(settings).encode())
     return digest.hexdigest()
 
