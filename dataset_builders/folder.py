@@ -148,6 +148,7 @@ def _write_shard(staging: Path, table: Table) -> dict[str, Any]:
             rows.update(batch)
             writer.write_batch(batch)
             bar.update(batch.num_rows)
+        writer.add_key_value_metadata(schema.metadata)  # the Features; left out with the Arrow schema
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     name = f"{table.split}-00000-of-00001-{digest[:16]}.parquet"
@@ -290,6 +291,14 @@ class RowsHash:
         else:
             lengths.update(_int64(column.is_valid().cast(pa.int64())))
             values.update(np.ascontiguousarray(column.drop_null().to_numpy(zero_copy_only=False)))
+
+
+def rows_sha256(table: pa.Table) -> str:
+    """The `RowsHash` of a whole table."""
+    rows = RowsHash()
+    for batch in table.to_batches():
+        rows.update(batch)
+    return rows.hexdigest()
 
 
 def _int64(lengths: pa.Array) -> Any:

@@ -58,5 +58,24 @@ def encode(
         raise typer.BadParameter(str(error)) from None
 
 
+@app.command()
+def card(
+    run: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="A run folder of train.py.")],
+    results: Annotated[
+        Path | None, typer.Option(help="A results file; by default RUN/evaluation/results.json.")
+    ] = None,
+) -> None:
+    """Write a run's model card, and print where everything is and how to search with it."""
+    from hub_models.cards import figures, search_snippet, write_card
+
+    try:
+        written = write_card(run, results)
+    except (ValueError, OSError) as error:
+        raise typer.BadParameter(str(error)) from None
+    for name, path in [("adapter", run), ("card", written), *(("figure", f) for f in figures(run, results))]:
+        typer.echo(f"{name:<9}{path}")
+    typer.echo(f"\nSearch with it, from any shell:\n\n{search_snippet(run)}")
+
+
 if __name__ == "__main__":
     app()

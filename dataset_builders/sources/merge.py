@@ -35,34 +35,43 @@ def merge(
         inversions: The same.
 
     Raises:
-        ValueError: If two equal claims or arguments contradict each other in a field, if one claim id stands for two
-            claims or two splits, or for what `StanceData` refuses.
+        ValueError: If two equal claims or arguments contradict each other in a field, if an id stands for two texts or
+            two splits, if an inversion names an absent claim or argument, or for what `StanceData` refuses.
     """
     groups = group_claims(claims, arguments, relations)
     first_claim: dict[tuple[str, Split | None], Claim] = {}
-    claim_ids: dict[str, str] = {}
+    key_of_claim: dict[str, tuple[str, Split | None]] = {}
     for claim, group in zip(claims, groups, strict=True):
-        claim = replace(claim, group_id=group)
         key = (claim_key(claim.claim), claim.split)
-        first = first_claim.get(key, claim)
-        first_claim[key] = _fill(first, claim, ("domain", "veracity"), f"{source}: claim {first.claim_id!r}")
-        if claim_ids.setdefault(claim.claim_id, first.claim_id) != first.claim_id:
+        if key_of_claim.setdefault(claim.claim_id, key) != key:
             raise ValueError(
                 f"{source}: claim_id {claim.claim_id!r} stands for two claims or for two splits, the second time for "
                 f"{claim.claim!r} in split {claim.split}; give each claim one id and one split"
             )
+        first = first_claim.setdefault(key, replace(claim, group_id=group))
+        first_claim[key] = _fill(first, claim, ("domain", "veracity"), f"{source}: claim {first.claim_id!r}")
 
     first_argument: dict[str, Argument] = {}
-    argument_ids: dict[str, str] = {}
+    key_of_argument: dict[str, str] = {}
     for argument in arguments:
-        key_ = text_key(argument.text)
-        kept = first_argument.get(key_, argument)
-        first_argument[key_] = _fill(kept, argument, ("style",), f"{source}: argument {kept.argument_id!r}")
-        if argument_ids.setdefault(argument.argument_id, kept.argument_id) != kept.argument_id:
+        text = text_key(argument.text)
+        if key_of_argument.setdefault(argument.argument_id, text) != text:
             raise ValueError(
                 f"{source}: argument_id {argument.argument_id!r} stands for two texts, the second time for "
-                f"{argument.text!r}; give each argument its own id"
+                f"{argument.text!r}; give each text its own id"
             )
+        kept = first_argument.setdefault(text, argument)
+        first_argument[text] = _fill(kept, argument, ("style",), f"{source}: argument {kept.argument_id!r}")
+
+    claim_ids = {i: first_claim[key].claim_id for i, key in key_of_claim.items()}
+    argument_ids = {i: first_argument[text].argument_id for i, text in key_of_argument.items()}
+    dangling = [(i.claim_id, i.argument_id) for i in inversions]
+    dangling = [pair for pair in dangling if pair[0] not in claim_ids or pair[1] not in argument_ids]
+    if dangling:
+        raise ValueError(
+            f"{source}: {len(dangling)} inversions name a claim or argument that is not there, such as {dangling[:5]}; "
+            "add the rows or remove the inversions"
+        )
 
     def ids(argument_id: str, claim_id: str) -> tuple[str, str]:
         return argument_ids.get(argument_id, argument_id), claim_ids.get(claim_id, claim_id)

@@ -1,0 +1,462 @@
+"""The model card of a run: metadata, results, prompts, recipe, licences, snippets, all from files and never by hand.
+
+A card's numbers come from one results file. What a person writes before or after the generated part, and every
+metadata key that is not ours, stay as they are; writing a card twice changes no byte.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import re
+import shlex
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import yaml
+from huggingface_hub import EvalResult, ModelCardData, constants
+from huggingface_hub.repocard import REGEX_YAML_BLOCK
+
+from dataset_builders.instructions import SEEN, STANCES, UNSEEN, query_prefix
+from hub_models.atomic import write_text
+from hub_models.evaluation.results import Comparison, Results, RunResult, TaskResult
+from hub_models.manifest import Manifest, is_machine_path
+
+CARD_NAME = "README.md"
+RECIPE_NAME = "recipe.yaml"
+RESULTS_PATH = Path("evaluation") / "results.json"
+
+BEGIN = "<!-- slant: generated from here on; write above or below, not between -->"
+END = "<!-- slant: generated up to here -->"
+
+NOT_COMPUTED = "not computed"
+
+# In metadata and tables, in this order. The four after NDCG share their denominator and sum to 1.
+METRICS = {
+    "ndcg_at_10": "NDCG@10",
+    "precision_at_r": "P@R",
+    "hard_at_r": "hard",
+    "semi_hard_at_r": "semi-hard",
+    "easy_at_r": "easy",
+}
+SEEN_SLICE = "instructions=seen"
+CEILING = "stance_oracle_precision_at_r"
+
+# Licences whose terms the base's own licence can stand for. Any other one binds the adapter too.
+PERMISSIVE = frozenset(
+    {"apache-2.0", "mit", "bsd-2-clause", "bsd-3-clause", "cc0-1.0", "cc-by-3.0", "cc-by-4.0", "cdla-permissive-2.0"}
+)
+
+_TAGS = ("sentence-transformers", "sentence-similarity", "feature-extraction", "lora", "stance", "argument-retrieval")
+
+# The wheel packs the templates beside this file; in a checkout they stand at the top.
+_HERE = Path(__file__).resolve().parent
+_TEMPLATES = (_HERE / "model_cards", _HERE.parent / "model_cards")
+
+_OF_MARKDOWN = re.compile(r"[\\`*\[\]<>&|~$]|(?<!\w)_|_(?!\w)")
+_HUB_ID = re.compile(r"[\w.-]+(?:/[\w.-]+)?")
+_LINE_END = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+
+
+def write_card(run_dir: Path | str, results_path: Path | str | None = None) -> Path:
+    """Write or renew ``run_dir/README.md``, and note in ``slant.json`` which results file its numbers come from.
+
+    Args:
+        run_dir: A run folder of ``train.py`` with ``slant.json`` and ``recipe.yaml``.
+        results_path: The results file; by default ``run_dir/evaluation/results.json`` where it exists. Without one the
+            card says "not measured yet".
+
+    Returns:
+        The card's path.
+
+    Raises:
+        FileNotFoundError: If the run folder lacks a file, or ``results_path`` does not exist.
+        ValueError: If the results are of another adapter, a number is not finite, the card's metadata is no YAML, or
+            the card would hold a path of this machine.
+    """
+    run_dir = Path(run_dir)
+    manifest = Manifest.read(run_dir)
+    recipe = _read_recipe(run_dir / RECIPE_NAME)
+    if results_path is None and (run_dir / RESULTS_PATH).exists():
+        results_path = run_dir / RESULTS_PATH
+    results = None if results_path is None else _read_results(Path(results_path), manifest)
+
+    path = run_dir / CARD_NAME
+    # Not read_text: it would turn the line ends of a hand-written part into our own.
+    old = path.read_bytes().decode("utf-8") if path.exists() else ""
+    drawn = [] if results is None else _inside(run_dir, figures(run_dir, results_path))
+    block = _render(manifest, recipe, results, drawn)
+    head, body = _metadata(old, manifest, results, path), _body(old, block, path)
+    _refuse_machine_paths(head, body, run_dir)
+    write_text(path, head + body)
+    if results_path is not None:
+        digest = hashlib.sha256(Path(results_path).read_bytes()).hexdigest()
+        manifest.model_copy(update={"results_sha256": digest}).write(run_dir)
+    return path
+
+
+def search_snippet(run_dir: Path | str) -> str:
+    """A shell command that searches with the adapter of ``run_dir`` and runs as printed, in any shell, offline."""
+    at_home = Path(constants.HF_HUB_CACHE) == Path(constants.HF_HOME) / "hub"
+    cache = f"HF_HOME={_quoted(constants.HF_HOME)}" if at_home else f"HF_HUB_CACHE={_quoted(constants.HF_HUB_CACHE)}"
+    return f"""\
+{cache} HF_HUB_OFFLINE=1 {_quoted(sys.executable)} - <<'PY'
+from hub_models import StanceSearch
+texts = ["Deliveries and ambulances need the streets.", "Air gets cleaner at once.", "Cheese is made of milk."]
+search = StanceSearch({_literal(os.path.abspath(run_dir))}, texts)
+for hit in search.search("Cities should ban cars from their centres.", stance="attack", k=2):
+    print(f"{{hit.score:.3f}}  {{hit.text}}")
+PY"""
+
+
+def _quoted(path: str) -> str:
+    return shlex.quote(os.path.abspath(path))  # and not resolved: a resolved interpreter is outside its environment
+
+
+def release_licence(manifest: Manifest) -> str:
+    """The licence of the adapter: the base's while all data are permissive, else the one that binds most.
+
+    ``unknown`` where a link of the chain is unknown, ``other`` where several restrictive licences meet.
+    """
+    chain = {manifest.base_licence or "unknown", *(d.licence for d in manifest.data)}
+    binding = chain - PERMISSIVE
+    if "unknown" in chain:
+        return "unknown"
+    if len(binding) > 1:
+        return "other"
+    return next(iter(binding), manifest.base_licence or "unknown")
+
+
+def evaluation_results(results: Results) -> list[EvalResult]:
+    """The model-index entries of a results file: the dense runs, by task and slice; what is null is left out.
+
+    Raises:
+        ValueError: If a value is not finite.
+    """
+    entries = []
+    for name, task in results.tasks.items():
+        run = task.run("dense")
+        if run is None:
+            continue
+        for slice_name, metrics in run.slices.items():
+            if slice_name == SEEN_SLICE:  # what training asked for flatters
+                continue
+            for metric, label in METRICS.items():
+                if metric not in metrics or (value := metrics[metric].mean) is None:
+                    continue
+                entries.append(
+                    EvalResult(
+                        task_type="retrieval",
+                        task_name="Stance-aware argument retrieval",
+                        dataset_type=public_name(task.dataset),
+                        dataset_name=f"{name} ({slice_name})",
+                        dataset_config=slice_name,
+                        dataset_split=task.counts["split"],
+                        dataset_revision=task.revision,
+                        metric_type=metric,
+                        metric_name=label,
+                        metric_value=finite(value, f"{name}, {slice_name}, {metric}"),
+                    )
+                )
+    return entries
+
+
+def finite(value: float, where: str) -> float:
+    """``value`` as a plain float of four decimals: YAML would write a numpy number as a Python object.
+
+    Raises:
+        ValueError: If it is NaN or infinite.
+    """
+    number = round(float(value), 4)
+    if not math.isfinite(number):
+        raise ValueError(f"{where}: got {number}, wanted a finite number; a value that was not computed is null")
+    return number
+
+
+def public_name(name: str) -> str:
+    """A Hub id as it is; of a path of this machine the last part only."""
+    return re.split(r"[/\\]", name.rstrip("/\\"))[-1] if is_machine_path(name) else name
+
+
+def cell(text: object) -> str:
+    """``text`` for one cell of a Markdown table: it reads as it was, and no character of it is markup.
+
+    Character references are never structure in Markdown and never tags in HTML, so pipes, fences, brackets and angle
+    brackets are written as such, and line ends as ``<br>``.
+    """
+    escaped = _OF_MARKDOWN.sub(lambda m: f"&#{ord(m[0])};", str(text))
+    return _LINE_END.sub("<br>", escaped)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a results table: who, and the formatted value by metric."""
+
+    label: str
+    values: dict[str, str]
+
+
+@dataclass(frozen=True)
+class SliceTable:
+    """The results on one slice of a task, over ``queries`` queries that search ``documents`` documents."""
+
+    name: str
+    queries: int
+    documents: int
+    rows: list[Row]
+
+
+@dataclass(frozen=True)
+class TaskTable:
+    """The results on one task, and what stands beside them."""
+
+    name: str
+    dataset: str
+    revision: str
+    query_template: str
+    split: str
+    claims: int
+    slices: list[SliceTable]
+    interval: str | None
+
+
+def task_table(name: str, task: TaskResult) -> TaskTable | None:
+    """The table of one task: base, adapter, their difference with its interval, claim only, and the ceiling."""
+    dense = task.run("dense")
+    if dense is None:
+        return None
+    claim_only = task.run("claim_only")
+    slices = []
+    for slice_name, metrics in dense.slices.items():
+        compared = [c for c in dense.compare if c.slice == slice_name and c.metric in METRICS]
+        rows = []
+        for baseline in dict.fromkeys(c.baseline for c in compared):
+            by_metric = {c.metric: c for c in compared if c.baseline == baseline}
+            rows.append(Row(f"base: {public_name(baseline)}", _before(dense, slice_name, by_metric)))
+        rows.append(Row("this adapter", _means(dense, slice_name)))
+        for baseline in dict.fromkeys(c.baseline for c in compared):
+            by_metric = {c.metric: c for c in compared if c.baseline == baseline}
+            rows.append(Row(f"difference to {public_name(baseline)}", {m: _interval(c) for m, c in by_metric.items()}))
+        if claim_only is not None and slice_name in claim_only.slices:
+            rows.append(Row("claim only, no instruction", _means(claim_only, slice_name)))
+        if CEILING in metrics:
+            rows.append(
+                Row("ceiling: topic by the base, stance perfect", {"precision_at_r": _number(metrics[CEILING].mean)})
+            )
+        style = slice_name.partition("style=")[2]
+        documents = task.counts["style"][style]["documents"] if style else task.counts["documents"]
+        slices.append(SliceTable(slice_name, metrics["precision_at_r"].n, documents, rows))
+    return TaskTable(
+        name,
+        public_name(task.dataset),
+        task.revision,
+        task.query_template,
+        task.counts["split"],
+        task.counts["claims"],
+        slices,
+        _how(dense.compare),
+    )
+
+
+def _means(run: RunResult, slice_name: str) -> dict[str, str]:
+    return {m: _number(run.mean(slice_name, m)) for m in METRICS if m in run.slices[slice_name]}
+
+
+def _before(dense: RunResult, slice_name: str, by_metric: dict[str, Comparison]) -> dict[str, str]:
+    # The difference is paired, over the same queries: what was there before is the mean minus it.
+    return {
+        metric: NOT_COMPUTED if (mean := dense.mean(slice_name, metric)) is None else _number(mean - comparison.delta)
+        for metric, comparison in by_metric.items()
+    }
+
+
+def _number(value: float | None) -> str:
+    return NOT_COMPUTED if value is None else f"{value:.3f}"
+
+
+def _interval(comparison: Comparison) -> str:
+    delta = f"{comparison.delta:+.3f}"
+    if comparison.low is None or comparison.high is None:
+        return f"{delta} (no interval)"
+    return f"{delta} [{comparison.low:+.3f}, {comparison.high:+.3f}]"
+
+
+def _how(compare: Sequence[Comparison]) -> str | None:
+    with_interval = [c for c in compare if c.low is not None]
+    if not with_interval:
+        return None
+    first = with_interval[0]
+    return f"{first.level:.0%} intervals, {first.resamples} resamples by {first.unit}, seed {first.seed}"
+
+
+def _read_recipe(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist: a run folder holds the resolved recipe; train again")
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if not isinstance(content, dict):
+        raise ValueError(f"{path}: got {type(content).__name__}, wanted the keys of a recipe; train again")
+    return content
+
+
+def _recipe_rows(recipe: dict[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    """The recipe's settings, dotted. Base, template and data are told elsewhere, and data may name a folder."""
+    told_elsewhere = {"name", "base", "base_revision", "architecture", "query_template", "data", "hub_id"}
+    for key, value in recipe.items():
+        if not prefix and key in told_elsewhere:
+            continue
+        if isinstance(value, dict):
+            yield from _recipe_rows(value, f"{prefix}{key}.")
+        elif value is not None:
+            yield f"{prefix}{key}", value
+
+
+def _read_results(path: Path, manifest: Manifest) -> Results:
+    results = Results.read(path)
+    if results.model.adapter_sha256 != manifest.adapter_sha256:
+        raise ValueError(
+            f"{path}: got results of adapter {results.model.adapter_sha256}, wanted {manifest.adapter_sha256} "
+            f"({manifest.name}); evaluate this run with `python evaluate.py --model {path.parent.parent} --tasks …`"
+        )
+    return results
+
+
+def figures(run_dir: Path | str, results_path: Path | str | None = None) -> list[Path]:
+    """The figures beside the results file, the composition first; none where nothing was measured."""
+    folder = Path(results_path or Path(run_dir) / RESULTS_PATH).parent
+    return sorted(folder.glob("figures/*.png"), key=lambda path: ("composition" not in path.name, path.name))
+
+
+def _inside(run_dir: Path, paths: Iterable[Path]) -> list[str]:
+    """Those of ``paths`` that lie in the run folder, relative to it: a release carries no other."""
+    root = run_dir.resolve()
+    return [p.resolve().relative_to(root).as_posix() for p in paths if p.resolve().is_relative_to(root)]
+
+
+def _render(manifest: Manifest, recipe: dict[str, Any], results: Results | None, drawn: list[str]) -> str:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,  # the output is Markdown: `cell` escapes for that
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=False,
+    )
+    environment.filters.update(cell=cell, literal=_literal)
+    batch, negatives = recipe.get("global_batch"), recipe.get("negatives_per_anchor")
+    tables = [task_table(name, task) for name, task in results.tasks.items()] if results else []
+    return environment.get_template("model.md.j2").render(
+        m=manifest,
+        base_is_public=_is_public(manifest),
+        # Until the release has a Hub id, a snippet is run inside the folder: true wherever the folder goes.
+        model_id=manifest.repo_id or ".",
+        recipe=list(_recipe_rows(recipe)),
+        effective_negatives=batch - 1 + batch * negatives if batch and negatives is not None else None,
+        tables=[t for t in tables if t is not None],
+        metrics=METRICS,
+        figures=drawn,
+        environment=results.environment if results else None,
+        licence=release_licence(manifest),
+        stance_prompts=[(s, manifest.prompts[s]) for s in STANCES if s in manifest.prompts],
+        n_seen=len(SEEN),
+        example=next(i for i in UNSEEN if i.stance == "attack").text,
+        prefix=query_prefix(manifest.query_template, next(i for i in UNSEEN if i.stance == "attack").text),
+    )
+
+
+def _literal(text: str) -> str:
+    """``text`` as a Python literal on one line, in double quotes."""
+    dumped = json.dumps(text, ensure_ascii=False)
+    return "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in dumped)
+
+
+def _metadata(old: str, manifest: Manifest, results: Results | None, path: Path) -> str:
+    """The YAML head: ours over what stands there, but licence and language only where nobody chose them."""
+    kept, _ = _split(old, path)
+    ours: dict[str, Any] = {
+        "library_name": "sentence-transformers",
+        "pipeline_tag": "sentence-similarity",
+        "tags": list(dict.fromkeys([*_as_list(kept.get("tags")), *_TAGS])),
+    }
+    if _is_public(manifest):
+        ours |= {"base_model": manifest.base, "base_model_relation": "adapter"}
+    if datasets := [d.name for d in manifest.data if _is_dataset_id(d.name)]:
+        ours["datasets"] = list(dict.fromkeys(datasets))
+    chosen = {"language": "en", "license": release_licence(manifest)}
+    if chosen["license"] == "other":
+        chosen["license_name"] = "several-see-card"
+    kept.pop("model-index", None)
+    merged = {**chosen, **kept, **ours}
+    data = ModelCardData(**merged)
+    if results is not None and (entries := evaluation_results(results)):
+        data.model_name, data.eval_results = manifest.name, entries
+    return f"---\n{data.to_yaml(original_order=[*kept, *chosen, *ours])}\n---\n"
+
+
+def _as_list(value: Any) -> list[str]:
+    return [value] if isinstance(value, str) else list(value or [])
+
+
+def _is_dataset_id(name: str) -> bool:
+    """Whether ``name`` is a Hub id or one of our own repository names, and not the file or folder of a user."""
+    return re.fullmatch(r"[\w.-]+/[\w.-]+|[a-z0-9-]+-(?:stance|obliq)-[a-z-]+", name) is not None
+
+
+def _body(old: str, block: str, path: Path) -> str:
+    """The text after the head: ``block`` in the place of the old generated part, or after what a person wrote."""
+    _, text = _split(old, path)
+    generated = f"{BEGIN}\n\n{block.strip()}\n\n{END}"
+    if BEGIN not in text and END not in text:
+        written = text.strip("\r\n")
+        return f"\n{written}\n\n{generated}\n" if written else f"\n{generated}\n"
+    if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
+        raise ValueError(f"{path}: wanted one line {BEGIN!r} and one line {END!r} after it; restore or remove both")
+    before, _, rest = text.partition(BEGIN)
+    return before + generated + rest.partition(END)[2]
+
+
+def _split(card: str, path: Path) -> tuple[dict[str, Any], str]:
+    """The head's keys in their order, and the text after the head."""
+    match = REGEX_YAML_BLOCK.search(card)
+    if match is None:
+        return {}, card
+    try:
+        head = yaml.safe_load(match[2]) or {}
+    except yaml.YAMLError as error:
+        raise ValueError(f"{path}: its metadata is no YAML ({error}); repair or remove the head") from None
+    if not isinstance(head, dict):
+        raise ValueError(f"{path}: its metadata is no mapping but {type(head).__name__}; repair or remove the head")
+    return head, card[match.end() :]
+
+
+def _is_public(manifest: Manifest) -> bool:
+    """Whether the base can be named on a card: a Hub id, and not a folder."""
+    return manifest.status != "local" and _HUB_ID.fullmatch(manifest.base) is not None
+
+
+def _refuse_machine_paths(head: str, body: str, run_dir: Path) -> None:
+    values = _strings(yaml.safe_load(head.strip().strip("-")))
+    found = [value for value in values if is_machine_path(value)]
+    for path in {os.path.abspath(run_dir), str(run_dir.resolve()), os.getcwd(), str(Path.home())} - {"/"}:
+        if re.search(rf"(?<![\w.-]){re.escape(path)}(?![\w-])", head + body):
+            found.append(path)
+    if found:
+        raise ValueError(
+            f"the card of {run_dir.name} would hold the path {found[0]!r} of this machine; give a Hub id or a name"
+        )
+
+
+def _strings(value: Any) -> Iterable[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for inner in value.values():
+            yield from _strings(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _strings(inner)

@@ -1,0 +1,370 @@
+"""From a recipe to a run folder: train the adapter, resume what was interrupted, pass the gate, swap in.
+
+While a run goes on, everything lies in a hidden folder beside its target: ``runs/.NAME.partial`` with checkpoints. The
+target appears by one rename, with an adapter that the gate has loaded in a process of its own.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.metadata
+import json
+import logging
+import math
+import platform
+import shutil
+import warnings
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from accelerate import PartialState
+from huggingface_hub import ModelCard
+from peft import get_peft_model_state_dict, set_peft_model_state_dict
+from safetensors.torch import load_file, save_file
+from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+from sentence_transformers.sentence_transformer.losses import (
+    CachedMultipleNegativesRankingLoss,
+    MultipleNegativesRankingLoss,
+)
+from sentence_transformers.sentence_transformer.modules import Pooling
+from transformers import ProgressCallback, TrainerCallback
+
+from hub_models import training_data
+from hub_models.adapter import attach_lora
+from hub_models.atomic import write_text
+from hub_models.batching import DistinctClaimBatchSampler
+from hub_models.cards import write_card
+from hub_models.encoder import load_base
+from hub_models.manifest import FILE_NAME, Manifest, is_machine_path
+from hub_models.recipe import Recipe
+from hub_models.release import GateError, gate, probe
+from hub_models.training_data import TrainingSet
+
+logger = logging.getLogger(__name__)
+
+RUNS = Path("runs")
+LOG_EVERY = 10  # steps
+CHECK_ADAPTER_AT = 5  # steps; by then each adapter matrix has moved, or never will
+_COMPLETE = "complete"  # a checkpoint that holds this file was written to its end on all ranks
+_ADAPTER = "adapter_model.safetensors"
+_LIBRARIES = ("torch", "transformers", "sentence-transformers", "peft", "accelerate", "datasets")
+
+
+def train(recipe: Recipe, out: Path | None = None) -> Path:
+    """Train a recipe's adapter; all processes of a launcher call this alike.
+
+    A run that is done is not repeated, one that was interrupted goes on from its last complete checkpoint, to the same
+    adapter as an unbroken run (on a CPU in fp32, to the last bit).
+
+    Args:
+        recipe: What to train, and on what.
+        out: The run folder; by default ``runs/{name}-{hash over recipe and rows}``.
+
+    Returns:
+        The run folder: adapter, tokenizer, modules, prompts, card, ``slant.json``, ``recipe.yaml``, ``train.log``.
+
+    Raises:
+        ValueError: If recipe, data and number of processes do not go together. Before the base is loaded.
+        FileExistsError: If ``out`` holds something else.
+        RuntimeError: If the adapter does not learn, see `AdapterCheck`.
+        GateError: If the trained folder does not pass `release.gate`; it is kept, with status ``failed``.
+    """
+    state = PartialState(cpu=not torch.accelerator.is_available())  # joins the other processes, if there are any
+    batch = recipe.per_device_batch(state.num_processes)
+    with state.main_process_first():  # which builds the sample data
+        rows = training_data.read(recipe)
+    run = out or RUNS / f"{recipe.name}-{_run_hash(recipe, rows)[:8]}"
+    if _is_done(run, recipe, rows):
+        logger.info("already trained: %s", run)
+        return run
+
+    epochs = math.ceil(recipe.epochs)
+    sampler = functools.partial(DistinctClaimBatchSampler, keys=rows.keys(), epochs=epochs)
+    columns = rows.columns(recipe.query_template, recipe.negatives_per_anchor)
+    batches = sampler(columns, batch, seed=recipe.seed)  # fails here, if at all, and counts the steps
+    steps = math.ceil(len(batches) / state.num_processes / recipe.accumulation) * recipe.epochs
+    partial = run.with_name(f".{run.name}.partial")
+    if state.is_main_process:
+        _claim(partial, recipe, rows)
+    state.wait_for_everyone()
+
+    model = load_base(recipe)
+    attach_lora(model, recipe)
+    arguments = _arguments(recipe, partial, batch, math.ceil(steps), sampler)
+    trainer = _Trainer(
+        model=model,
+        args=arguments,
+        train_dataset=columns,
+        loss=_loss(model, recipe, gather=state.num_processes > 1),
+        callbacks=[RunLog(partial), SamplerCheck(), AdapterCheck(model), CheckpointMark()],
+    )
+    trainer.remove_callback(ProgressCallback)
+    trainer.add_callback(ProgressBar)
+    checkpoint = _last_checkpoint(partial)
+    logger.info(
+        "%s: %d steps of %d rows, %d process(es), %s, coverage %.3f%s", run.name, math.ceil(steps),
+        recipe.global_batch * recipe.accumulation, state.num_processes, precision_of(recipe), batches.coverage,
+        f", resuming at {checkpoint.name}" if checkpoint else "",
+    )  # fmt: skip
+    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    if state.is_main_process:
+        # Training in half precision wraps forward in autocast, which loading the release will not do.
+        plain = trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=False)
+        _finish(run, partial, plain, recipe, rows, trainer.state)
+    state.wait_for_everyone()
+    return run
+
+
+def precision_of(recipe: Recipe) -> Literal["fp32", "bf16", "fp16"]:
+    """The precision that ``auto`` stands for on this machine: bf16 where the device has units for it, else fp32."""
+    if recipe.precision != "auto":
+        return recipe.precision
+    if torch.cuda.is_available():
+        return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp32"
+    if torch.accelerator.is_available():
+        return "fp32"
+    has_units = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    return "bf16" if has_units else "fp32"
+
+
+def _arguments(
+    recipe: Recipe, folder: Path, batch: int, steps: int, sampler: Any
+) -> SentenceTransformerTrainingArguments:
+    precision = precision_of(recipe)
+    return SentenceTransformerTrainingArguments(
+        output_dir=str(folder),
+        per_device_train_batch_size=batch,
+        gradient_accumulation_steps=recipe.accumulation,
+        num_train_epochs=recipe.epochs,
+        learning_rate=recipe.learning_rate,
+        warmup_steps=recipe.warmup,
+        lr_scheduler_type=recipe.schedule,
+        bf16=precision == "bf16",
+        fp16=precision == "fp16",
+        activation_checkpointing=recipe.gradient_checkpointing,
+        activation_checkpointing_kwargs={"use_reentrant": False} if recipe.gradient_checkpointing else None,
+        batch_sampler=sampler,
+        seed=recipe.seed,
+        data_seed=recipe.seed,
+        logging_steps=LOG_EVERY,
+        # A multiple of the logging steps: a mean loss that a checkpoint cuts in two would be logged wrongly.
+        save_steps=LOG_EVERY * max(1, steps // (5 * LOG_EVERY)),
+        save_total_limit=2,
+        use_cpu=not torch.accelerator.is_available(),
+        report_to="none",
+    )
+
+
+def _loss(model: SentenceTransformer, recipe: Recipe, gather: bool) -> Any:
+    common: dict[str, Any] = {"scale": recipe.loss.scale, "gather_across_devices": gather}
+    if recipe.loss.name == "mnrl":
+        return MultipleNegativesRankingLoss(model, **common)
+    return CachedMultipleNegativesRankingLoss(model, mini_batch_size=recipe.loss.mini_batch, **common)
+
+
+class _Trainer(SentenceTransformerTrainer):  # type: ignore[misc]
+    """Its checkpoints hold the adapter and the trainer's state: the rest is in the recipe.
+
+    The original would load the base anew on resuming, and not at the commit that is pinned.
+    """
+
+    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+        save_file(get_peft_model_state_dict(self.model.transformers_model), Path(output_dir or "") / _ADAPTER)
+
+    def _load_from_checkpoint(self, checkpoint_path: str, model: Any = None) -> None:
+        set_peft_model_state_dict(self.model.transformers_model, load_file(Path(checkpoint_path) / _ADAPTER))
+
+
+class ProgressBar(ProgressCallback):  # type: ignore[misc]
+    """The trainer's bar with the loss at its end instead of a line for each log entry."""
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any) -> None:
+        if self.training_bar is not None and logs and "loss" in logs:
+            self.training_bar.set_postfix(loss=f"{float(logs['loss']):.3f}")
+
+
+class RunLog(TrainerCallback):  # type: ignore[misc]
+    """``train.log``: one JSON object a line with step, epoch, loss, learning_rate and grad_norm."""
+
+    KEYS = ("step", "epoch", "loss", "learning_rate", "grad_norm")
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "train.log"
+
+    def on_log(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if state.is_world_process_zero:
+            entries = [{k: e[k] for k in self.KEYS if k in e} for e in state.log_history if "loss" in e]
+            write_text(self._path, "".join(json.dumps(entry) + "\n" for entry in entries))
+
+
+class SamplerCheck(TrainerCallback):  # type: ignore[misc]
+    """See to it that the trainer draws its batches from our sampler, in the epoch that it is in.
+
+    A sampler that is handed over in the wrong form is ignored in silence, and after resuming with several processes
+    the trainer does not pass the epoch on.
+    """
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, train_dataloader: Any = None, **_: Any) -> None:
+        if _sampler_of(train_dataloader) is None:
+            raise RuntimeError("the trainer does not use the distinct-claim sampler; this is a fault of training.py")
+
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, train_dataloader: Any = None, **_: Any) -> None:
+        sampler = _sampler_of(train_dataloader)
+        if sampler is not None:
+            sampler.set_epoch(int(state.epoch or 0))
+
+
+def _sampler_of(loader: Any) -> DistinctClaimBatchSampler | None:
+    while loader is not None and not isinstance(loader, DistinctClaimBatchSampler):
+        loader = getattr(loader, "batch_sampler", None)
+    return loader
+
+
+class AdapterCheck(TrainerCallback):  # type: ignore[misc]
+    """Stop a run whose adapter does not move.
+
+    ``lora_B`` starts at zero. Where a layer gets no gradient, as under gradient checkpointing without inputs that need
+    one, it stays there while the loss is logged as ever.
+
+    Raises:
+        RuntimeError: From the trainer, a few steps after the start or at the end, naming the matrices that are zero.
+    """
+
+    def __init__(self, model: SentenceTransformer) -> None:
+        self._matrices = {n: p for n, p in model.named_parameters() if "lora_B" in n}
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        # Scaling for fp16 starts too high on purpose and skips steps until it fits.
+        if state.global_step == (50 if args.fp16 else CHECK_ADAPTER_AT):
+            self._check(state.global_step)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._check(state.global_step)
+
+    def _check(self, step: int) -> None:
+        still = [name for name, matrix in self._matrices.items() if not matrix.detach().abs().max() > 0]
+        if still:
+            raise RuntimeError(
+                f"after {step} steps {len(still)} of {len(self._matrices)} adapter matrices are still zero or not "
+                f"finite, such as {still[:2]}: no gradient reaches them. Is the learning rate above 0 (the first step "
+                "of a warm-up is not), do lora.target_modules name modules that the pooled output depends on, does "
+                "the base support gradient_checkpointing?"
+            )
+
+
+class CheckpointMark(TrainerCallback):  # type: ignore[misc]
+    """Mark a checkpoint as complete once every rank has written its part: a kill may come in between."""
+
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        PartialState().wait_for_everyone()
+        if state.is_world_process_zero:
+            (Path(args.output_dir) / f"checkpoint-{state.global_step}" / _COMPLETE).touch()
+
+
+def _last_checkpoint(folder: Path) -> Path | None:
+    complete = [mark.parent for mark in folder.glob(f"checkpoint-*/{_COMPLETE}")]
+    return max(complete, key=lambda path: int(path.name.rpartition("-")[2]), default=None)
+
+
+def _run_hash(recipe: Recipe, rows: TrainingSet) -> str:
+    return hashlib.sha256(f"{recipe.hash} {rows.hash}".encode()).hexdigest()
+
+
+def _is_done(run: Path, recipe: Recipe, rows: TrainingSet) -> bool:
+    """Whether ``run`` holds this very run and passed the gate."""
+    if not run.exists() or (run.is_dir() and not any(run.iterdir())):
+        return False
+    if not (run / FILE_NAME).is_file():
+        raise FileExistsError(f"{run}: there is something that is no run of ours; choose another folder with --out")
+    manifest = Manifest.read(run)
+    if manifest.recipe_sha256 != recipe.hash or manifest.data != rows.parts:
+        raise FileExistsError(
+            f"{run}: holds a run of another recipe or other data ({manifest.name}); remove it or choose another "
+            "folder with --out"
+        )
+    return manifest.status != "failed"
+
+
+def _claim(partial: Path, recipe: Recipe, rows: TrainingSet) -> None:
+    """Make the working folder, or keep it if it belongs to this very run."""
+    owner = partial / "run.sha256"
+    if partial.exists() and (not owner.exists() or owner.read_text() != _run_hash(recipe, rows)):
+        logger.info("%s: left by another run, starting anew", partial)
+        shutil.rmtree(partial)
+    partial.mkdir(parents=True, exist_ok=True)
+    write_text(owner, _run_hash(recipe, rows))
+
+
+def _finish(
+    run: Path, partial: Path, model: SentenceTransformer, recipe: Recipe, rows: TrainingSet, state: Any
+) -> None:
+    """Write the release folder, take it through the gate and swap it in."""
+    staged = partial / "release"
+    shutil.rmtree(staged, ignore_errors=True)
+    with warnings.catch_warnings():  # peft looks on the Hub whether the vocabulary grew, and says so when it cannot
+        warnings.filterwarnings("ignore", message="Could not find a config file in")
+        model.save_pretrained(str(staged), create_model_card=False)
+    shutil.copy(partial / "train.log", staged)
+    write_text(staged / "recipe.yaml", _public(recipe, rows).to_yaml())
+    manifest = _manifest(staged, model, recipe, rows, state)
+    manifest.write(staged)
+    write_card(staged)
+    failure = None
+    try:
+        gate(staged, probe(model), check_paths=manifest.status != "local")
+    except GateError as error:
+        failure = str(error)
+        manifest.model_copy(update={"status": "failed", "failure": failure}).write(staged)
+    old = run.with_name(f".{run.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if run.exists():
+        run.rename(old)
+    staged.rename(run)
+    shutil.rmtree(old, ignore_errors=True)
+    shutil.rmtree(partial)
+    if failure is not None:
+        raise GateError(f"{run} did not pass the gate and is marked as failed: {failure}")
+
+
+def _public(recipe: Recipe, rows: TrainingSet) -> Recipe:
+    """The recipe as a release shows it: data by its bare name where a path of this machine stood."""
+    data = [
+        entry.model_copy(update={"path": part.name}) if is_machine_path(entry.path or "") else entry
+        for entry, part in zip(recipe.data, rows.parts, strict=True)
+    ]
+    return recipe.model_copy(update={"data": tuple(data)})
+
+
+def _manifest(staged: Path, model: SentenceTransformer, recipe: Recipe, rows: TrainingSet, state: Any) -> Manifest:
+    losses = [entry["loss"] for entry in state.log_history if "loss" in entry]
+    curriculum = rows.parts[0].config
+    is_folder = Path(recipe.base).is_dir()
+    return Manifest(
+        name=f"{recipe.name}-lora" if curriculum in (None, "mixed_aug") else f"{recipe.name}-{curriculum}-lora",
+        status="local" if is_folder else "trained",
+        base=recipe.base,
+        base_revision=recipe.base_revision or getattr(model.transformers_model.config, "_commit_hash", None),
+        base_licence=None if is_folder else _licence(recipe.base),
+        query_template=recipe.query_template,
+        prompts=model.prompts,
+        max_seq_length=model.max_seq_length,
+        pooling=next(m.pooling_mode for m in model if isinstance(m, Pooling)),
+        seed=recipe.seed,
+        recipe_sha256=recipe.hash,
+        data=rows.parts,
+        adapter_sha256=hashlib.sha256((staged / _ADAPTER).read_bytes()).hexdigest(),
+        steps=state.global_step,
+        train_loss=sum(losses) / len(losses) if losses else None,
+        versions={"python": platform.python_version(), **{n: importlib.metadata.version(n) for n in _LIBRARIES}},
+    )
+
+
+def _licence(base: str) -> str | None:
+    """What the base's own card says, if the Hub or its cache has one."""
+    try:
+        licence = ModelCard.load(base).data.license
+    except (OSError, ValueError):
+        return None
+    return str(licence) if licence else None
