@@ -38,8 +38,8 @@ def main(
     ] = None,
 ) -> None:
     """Measure an encoder on stance-aware retrieval, beside a baseline if one is given."""
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
-    logging.getLogger("httpx").setLevel(logging.WARNING)
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("hub_models").setLevel(logging.INFO)
     use_project_cache()  # before anything imports the Hub clients
     from hub_models.evaluation.figures import draw
     from hub_models.evaluation.report import table

@@ -6,13 +6,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hub_models.encoder import encode_corpus as encode_corpus
+    from hub_models.corpus import encode_corpus as encode_corpus
     from hub_models.encoder import load as load
     from hub_models.retrieval.search import StanceSearch as StanceSearch
 
 _HOME_OF = {
     "StanceSearch": "hub_models.retrieval.search",
-    "encode_corpus": "hub_models.encoder",
+    "encode_corpus": "hub_models.corpus",
     "load": "hub_models.encoder",
 }
 __all__ = ["StanceSearch", "encode_corpus", "load"]

@@ -23,6 +23,7 @@ EXAMPLE_INSTRUCTION = "attack-unseen-04"
 """'Find statements rejecting', the paper's own example."""
 
 _COLOURS = {"precision": "#3a9b5c", "hard": "#c8443a", "semi_hard": "#c9c9c9", "easy": "#7d7d7d"}
+_INK = {"semi_hard": "#8a8a8a"}  # light grey does for an area, not for letters
 _NAMES = {
     "precision": "right",
     "hard": "hard: wrong stance",
@@ -130,10 +131,9 @@ def top_five(evaluation: Evaluation, task_name: str) -> Figure | None:
             )
             box.set_linewidth(2)
             axes.add_patch(box)
-            axes.text(
-                x + 0.01, y + 0.117, _NAMES[kind_of[argument_id]], va="top", fontsize=7, color=colour, weight="bold"
-            )
-            lines = textwrap.wrap(text_of[argument_id], 84, max_lines=3, placeholder=" …")
+            name, shade = _NAMES[kind_of[argument_id]], _INK.get(kind_of[argument_id], colour)
+            axes.text(x + 0.01, y + 0.117, name, va="top", fontsize=7, color=shade, weight="bold")
+            lines = textwrap.wrap(text_of[argument_id], 72, max_lines=3, placeholder=" …")
             axes.text(x + 0.01, y + 0.09, "\n".join(lines), va="top", fontsize=8, parse_math=False)
     note = "The claim whose P@R changes by the median over claims; " + _title(evaluation, task_name)
     axes.text(0.5, 0.02, note, ha="center", fontsize=7, color="#555555", parse_math=False)

@@ -47,7 +47,8 @@ def table(results: Results, task_name: str, baseline: Results | None = None) -> 
     if other:
         lines.append(_line("  base", _means(_run(other, "claim_only"), "overall")))
     lines.append(_line(f"  {name}", _means(_run(task, "claim_only"), "overall")))
-    ceiling = ["", _number(dense.mean("overall", ORACLE)), "0.000", "", "0.000"]
+    reached = dense.mean("overall", ORACLE)
+    ceiling = ["", _number(reached), "0.000", _number(None if reached is None else 1 - reached), "0.000"]
     lines += ["stance oracle: topic by the base, stance perfect; a ceiling", _line("", ceiling), "─" * WIDTH]
     return "\n".join([*lines, *_notes(task, dense, compared)]) + "\n"
 

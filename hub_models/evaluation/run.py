@@ -19,6 +19,8 @@ from dataset_builders.schema import Split
 from dataset_builders.sources import SOURCES, load
 from dataset_builders.text import did_you_mean
 from hub_models import encoder
+from hub_models.adapter import adapter_off
+from hub_models.corpus import encode_corpus
 from hub_models.evaluation import stance
 from hub_models.evaluation.metrics import Float32
 from hub_models.evaluation.results import (
@@ -147,12 +149,12 @@ class _System:
 
     def encode(self, texts: Sequence[str]) -> Float32:
         missing = [text for text in dict.fromkeys(texts) if text not in self._vectors]
-        self._vectors.update(zip(missing, encoder.encode_corpus(missing, self._loaded), strict=True))
+        self._vectors.update(zip(missing, encode_corpus(missing, self._loaded), strict=True))
         return np.stack([self._vectors[text] for text in texts])
 
     def encode_base(self, texts: Sequence[str]) -> Float32:
-        with encoder.adapter_off(self._loaded):
-            return encoder.encode_corpus(texts, self._loaded)
+        with adapter_off(self._loaded):
+            return encode_corpus(texts, self._loaded)
 
 
 def _measure(system: _System, tasks: dict[str, Judgements], folder: Path, base: _System | None = None) -> Results:

@@ -14,7 +14,8 @@ from sentence_transformers import SentenceTransformer
 from dataset_builders.instructions import DEFAULT_QUERY_TEMPLATE, STANCES, Stance, format_query, seen_for
 from dataset_builders.lexical import BM25
 from dataset_builders.text import check_text, did_you_mean
-from hub_models.encoder import encode_corpus, load, query_template_of
+from hub_models.corpus import encode_corpus
+from hub_models.encoder import load, query_template_of
 from hub_models.retrieval.dense import DenseIndex
 from hub_models.retrieval.fusion import WHOLE_CORPUS_LIMIT, fuse, fuse_lists
 
