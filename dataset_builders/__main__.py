@@ -80,7 +80,11 @@ def _build(name: str, out: Path, source: Path | None, seed: int, triplets: int |
         },
     )
     lines = [f"{t.config}/{t.split}: {t.rows:,} rows" for t in built.tables]
-    lines += [f"{split}: {len(ids)} one-sided claims" for split, ids in built.one_sided.items() if ids]
+    lines += [
+        f"{split}: {len(ids)} one-sided claims{' left out' if kind == 'triplets' else ''}"
+        for split, ids in built.one_sided.items()
+        if ids
+    ]
     return changed, lines
 
 

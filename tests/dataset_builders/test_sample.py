@@ -103,7 +103,7 @@ def test_inversions_flip_the_verdict_and_keep_the_words(sample: StanceData) -> N
 
 
 def test_no_cheap_cue_tells_the_sides_of_natural_arguments(sample: StanceData, stance_of: dict[str, str]) -> None:
-    """Negations, concessions and lengths are as frequent on either side: counting words must not give a stance away."""
+    """Negations, concessions and lengths are as frequent on either side: counting them gives no stance away."""
     natural = defaultdict(list)
     for a in sample.arguments:
         if a.style == "natural":
