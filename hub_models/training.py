@@ -22,7 +22,8 @@ import torch
 from accelerate import PartialState
 from huggingface_hub import ModelCard
 from peft import get_peft_model_state_dict, set_peft_model_state_dict
-from safetensors.torch import load_file, save_file
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 from sentence_transformers.sentence_transformer.losses import (
     CachedMultipleNegativesRankingLoss,
@@ -171,7 +172,10 @@ class _Trainer(SentenceTransformerTrainer):  # type: ignore[misc]
     """
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
-        save_file(get_peft_model_state_dict(self.model.transformers_model), Path(output_dir or "") / _ADAPTER)
+        folder = Path(output_dir or self.args.output_dir)
+        folder.mkdir(parents=True, exist_ok=True)
+        weights = get_peft_model_state_dict(self.model.transformers_model, save_embedding_layers=False)
+        (folder / _ADAPTER).write_bytes(save({name: w.contiguous() for name, w in weights.items()}))
 
     def _load_from_checkpoint(self, checkpoint_path: str, model: Any = None) -> None:
         set_peft_model_state_dict(self.model.transformers_model, load_file(Path(checkpoint_path) / _ADAPTER))
@@ -305,7 +309,10 @@ def _finish(
     shutil.rmtree(staged, ignore_errors=True)
     with warnings.catch_warnings():  # peft looks on the Hub whether the vocabulary grew, and says so when it cannot
         warnings.filterwarnings("ignore", message="Could not find a config file in")
-        model.save_pretrained(str(staged), create_model_card=False)
+        try:
+            model.save_pretrained(str(staged), create_model_card=False)
+        except SafetensorError as error:  # its way to say that the disk is full
+            raise OSError(f"writing {staged} failed, what was trained is kept: {error}") from None
     shutil.copy(partial / "train.log", staged)
     write_text(staged / "recipe.yaml", _public(recipe, rows).to_yaml())
     manifest = _manifest(staged, model, recipe, rows, state)
