@@ -111,6 +111,6 @@ def paired_differences(
         extreme += (np.abs(signs @ sums) >= observed).sum(axis=0)
     p = (1 + extreme) / (1 + resamples)
     return [
-        PairedDifference(*(float(x) for x in row), n, level, resamples, seed)
-        for row in zip(deltas, low, high, p, strict=True)
+        PairedDifference(float(d), float(lo), float(hi), float(q), n, level, resamples, seed)
+        for d, lo, hi, q in zip(deltas, low, high, p, strict=True)
     ]

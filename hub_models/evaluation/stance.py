@@ -185,10 +185,10 @@ def queries_of(judged: Judgements, query_template: str | None) -> list[Query]:
     queries = []
     for row, claim in enumerate(judged.claims):
         if query_template is None:
-            queries += [Query(f"{claim.claim_id}:{s}", row, s, None, claim.claim) for s in STANCES if relevant[s][row]]
+            queries += [Query(f"{claim.claim_id}-{s}", row, s, None, claim.claim) for s in STANCES if relevant[s][row]]
             continue
         queries += [
-            Query(f"{claim.claim_id}:{i.id}", row, i.stance, i, format_query(query_template, i.text, claim.claim))
+            Query(f"{claim.claim_id}-{i.id}", row, i.stance, i, format_query(query_template, i.text, claim.claim))
             for i in INSTRUCTIONS
             if relevant[i.stance][row]
         ]
