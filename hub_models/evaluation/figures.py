@@ -5,15 +5,16 @@ Drawn from results and data alone. The same numbers give the same bytes: no date
 
 from __future__ import annotations
 
+import io
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hub_models.atomic import write_bytes
 from hub_models.evaluation import stance
 from hub_models.evaluation.metrics import COMPOSITION, STANCE_BIT, document_kinds
-from hub_models.evaluation.results import write_atomic
 from hub_models.evaluation.run import Evaluation, read_table
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def composition(evaluation: Evaluation, task_name: str) -> Figure:
     from matplotlib.figure import Figure
 
     systems = [("base", evaluation.baseline)] if evaluation.baseline else []
-    systems += [("tuned" if evaluation.results.model.adapter_sha256 else "model", evaluation.results)]
+    systems += [(_label(evaluation), evaluation.results)]
     runs = [(label, results.tasks[task_name].run("dense")) for label, results in systems]
     slices = list(runs[0][1].slices) if runs[0][1] else []
     figure = Figure(figsize=(1.6 + 1.25 * len(slices) * len(runs) / 2 + 1.2, 3.6), layout="constrained")
@@ -122,7 +123,7 @@ def top_five(evaluation: Evaluation, task_name: str) -> Figure | None:
     axes.set_ylim(0, 1)
     heading = textwrap.shorten(f"Find statements rejecting: {judged.claims[row].claim}", 110, placeholder=" …")
     axes.text(0.5, 0.965, heading, ha="center", va="top", fontsize=11, weight="bold", parse_math=False)
-    for x, label, found in ((0.015, "base", base), (0.51, "tuned", tuned)):
+    for x, label, found in ((0.015, "base", base), (0.51, _label(evaluation), tuned)):
         axes.text(x, 0.895, label, va="top", fontsize=10, weight="bold")
         for place, argument_id in enumerate(_top_of(found, claim_id)):
             y, colour = 0.71 - place * 0.152, _COLOURS[kind_of[argument_id]]
@@ -158,6 +159,10 @@ def _asked(table: stance.Table) -> dict[str, dict[str, Any]]:
     return {table["claim_id"][i]: {name: table[name][i] for name in ("precision_at_r", "top")} for i in rows}
 
 
+def _label(evaluation: Evaluation) -> str:
+    return "tuned" if evaluation.results.model.adapter_sha256 else "model"
+
+
 def _title(evaluation: Evaluation, task_name: str) -> str:
     counts = evaluation.results.tasks[task_name].counts
     return f"{task_name}: {counts['claims']} claims, unseen instructions, corpus of {counts['documents']} arguments"
@@ -168,10 +173,9 @@ def _stem(task_name: str, name: str) -> str:
 
 
 def _save(figure: Figure, folder: Path, stem: str) -> Path:
-    import io
-
+    folder.mkdir(parents=True, exist_ok=True)
     for suffix, metadata in (("svg", {"Date": None, "Creator": None}), ("png", {"Software": None})):
         buffer = io.BytesIO()
         figure.savefig(buffer, format=suffix, dpi=160, metadata=metadata)
-        write_atomic(folder / f"{stem}.{suffix}", buffer.getvalue())
+        write_bytes(folder / f"{stem}.{suffix}", buffer.getvalue())
     return folder / f"{stem}.png"

@@ -200,17 +200,20 @@ def _measure(system: _System, tasks: dict[str, Judgements], folder: Path, base: 
 
 
 def _finished(path: Path, system: _System, now: dict[str, Any]) -> dict[str, TaskResult]:
-    """The tasks of an existing results file, if this code made it for these weights."""
+    """The tasks of an existing results file, if this code made it for these weights and all of it is still there."""
     if not path.exists():
         return {}
     try:
         old = Results.read(path)
-    except ValueError as error:
+        for task in old.tasks.values():
+            for run in task.runs:
+                read_per_query(path.parent, run.per_query)
+    except (ValueError, OSError) as error:
         logger.warning("measuring anew: %s", error)
         return {}
-    if old.model != system.info or old.environment != now:
-        return {}
-    return old.tasks
+    # Another commit of the same code, such as one of a page, changes nothing.
+    same = old.model == system.info and old.environment | {"git": None} == now | {"git": None}
+    return old.tasks if same else {}
 
 
 def read_table(folder: Path, task: TaskResult, strategy: Strategy) -> stance.Table:

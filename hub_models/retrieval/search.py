@@ -17,7 +17,7 @@ from dataset_builders.text import check_text, did_you_mean
 from hub_models.corpus import encode_corpus
 from hub_models.encoder import load, query_template_of
 from hub_models.retrieval.dense import DenseIndex
-from hub_models.retrieval.fusion import WHOLE_CORPUS_LIMIT, fuse, fuse_lists
+from hub_models.retrieval.fusion import WHOLE_CORPUS_LIMIT, check_weight, fuse, fuse_lists
 
 Float64 = NDArray[np.float64]
 
@@ -60,8 +60,8 @@ class StanceSearch:
 
     Raises:
         FileNotFoundError: If there is no such model.
-        ValueError: If there is no document, a document is empty or no valid Unicode, or the model gives no usable
-            vector.
+        ValueError: If there is no document, an id is no string, a document is empty or no valid Unicode, or the model
+            gives no usable vector.
 
     Example:
         ```python
@@ -82,6 +82,8 @@ class StanceSearch:
         if not documents:
             raise ValueError("got no document to search in, wanted at least one")
         for key, text in documents.items():
+            if not isinstance(key, str):
+                raise ValueError(f"got the document id {key!r} of type {type(key).__name__}, wanted a string")
             check_text(text, f"document {key!r}")
         self._ids, self._texts = list(documents), list(documents.values())
         self._by_id = np.argsort(np.argsort(np.array(self._ids)))  # rank of each document's id
@@ -114,13 +116,14 @@ class StanceSearch:
 
         Raises:
             ValueError: If the claim or the instruction is empty or no valid Unicode, the stance unknown, ``k`` below
-                1, or ``hybrid`` negative.
+                1, ``hybrid`` negative, or a hybrid search meant for documents without a single word.
         """
         check_text(claim, "claim")
         if stance not in STANCES:
             raise ValueError(f"got stance {stance!r}, wanted one of {list(STANCES)}.{did_you_mean(stance, STANCES)}")
         if k < 1:
             raise ValueError(f"got k = {k}, wanted at least 1")
+        check_weight(hybrid)
         asked = check_text(instruction, "instruction") if instruction is not None else seen_for(stance)[0].text
         query = format_query(self.query_template, asked, claim)
         vector = encode_corpus([query], self._model, show_progress=False)

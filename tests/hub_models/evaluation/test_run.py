@@ -86,11 +86,12 @@ def test_what_is_measured_is_not_measured_again(tasks, tmp_path, encoded, caplog
     first = evaluate_model(BASE, tasks, out=tmp_path / "out")
     before = first.results_path.read_bytes()
     encoded.clear()
+    monkeypatch.setattr("hub_models.evaluation.results._git_commit", lambda: "another commit")
     with caplog.at_level(logging.INFO):
         evaluate_model(BASE, tasks, out=tmp_path / "out")
     assert not encoded
     assert "already measured" in caplog.text
-    assert first.results_path.read_bytes() == before
+    assert first.results_path.read_bytes() == before, "nothing is written"
 
     other = load_tasks(["mine-stance"], write_short_form(tmp_path / "other.jsonl", 3), "test")
     evaluate_model(BASE, other, out=tmp_path / "out")
@@ -101,12 +102,17 @@ def test_what_is_measured_is_not_measured_again(tasks, tmp_path, encoded, caplog
     assert encoded, "other code measures anew"
 
 
-def test_a_broken_results_file_is_replaced(tasks, tmp_path, caplog):
+def test_broken_or_incomplete_results_are_replaced(tasks, tmp_path, caplog, encoded):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "results.json").write_text("{")
-    evaluate_model(BASE, tasks, out=tmp_path / "out")
+    found = evaluate_model(BASE, tasks, out=tmp_path / "out")
     assert "measuring anew" in caplog.text
-    assert list(Results.read(tmp_path / "out" / "results.json").tasks) == ["mine-stance"]
+    assert list(Results.read(found.results_path).tasks) == ["mine-stance"]
+    encoded.clear()
+    (tmp_path / "out" / "per_query" / "mine-stance-dense.parquet").unlink()
+    evaluate_model(BASE, tasks, out=tmp_path / "out")
+    assert encoded
+    assert (tmp_path / "out" / "per_query" / "mine-stance-dense.parquet").is_file()
 
 
 # -- a model and its baseline --------------------------------------------------------------------------------------

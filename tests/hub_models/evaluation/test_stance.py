@@ -139,7 +139,7 @@ def _by_hand():
 def test_values_by_hand():
     judged, encode = _by_hand()
     measured = evaluate(judged, TEMPLATE, encode)
-    row = _row(measured["dense"].table, "c:support-unseen-01")
+    row = _row(measured["dense"].table, "c-support-unseen-01")
     assert row["top"] == ["h", "s", "p1", "e", "p2"]
     assert row["n_relevant"] == 2
     assert [row[f"{name}_at_r"] for name in COMPOSITION] == [0, 0.5, 0.5, 0]
@@ -147,7 +147,7 @@ def test_values_by_hand():
     assert row["ndcg_at_10"] == pytest.approx(gained / (1 + 1 / math.log2(3)))
     # Without h and e the order is s, p1, p2: one of the first two is right. The claim has three arguments, of which
     # the first three hold two.
-    bare = _row(measured["claim_only"].table, "c:support")
+    bare = _row(measured["claim_only"].table, "c-support")
     assert (bare[ORACLE], bare[TOPIC]) == (0.5, pytest.approx(2 / 3))
     assert (row[ORACLE], row[TOPIC]) == (bare[ORACLE], bare[TOPIC])
     assert bare["instruction_id"] is None
@@ -160,7 +160,7 @@ def test_the_oracle_ranks_by_the_base_and_everything_else_by_the_encoder():
         return encode([{"Argument p1.": "Argument h.", "Argument s.": "Argument p2."}.get(t, t) for t in texts])
 
     table = evaluate(judged, TEMPLATE, encode, base)["claim_only"].table
-    row = _row(table, "c:support")
+    row = _row(table, "c-support")
     assert row[ORACLE] == 1.0  # p1 first, then p2 and s tie and the id decides
     assert row["precision_at_r"] == 0.0
     assert row[TOPIC] == pytest.approx(2 / 3)
@@ -178,11 +178,11 @@ def test_a_style_is_a_corpus_of_its_own():
         return np.stack([np.cos(turns), np.sin(turns)], axis=1).astype(np.float32)
 
     table = evaluate(judge(data, "test"), TEMPLATE, encode)["dense"].table
-    assert _row(table, "c:attack-unseen-01")["precision_at_r"] == 0
-    assert _row(table, "c:attack-unseen-01", "natural")["top"] == ["a2", "a3"]
-    assert _row(table, "c:support-unseen-01", "natural")["n_relevant"] == 1
-    assert _row(table, "c:support-unseen-01", "natural")["precision_at_r"] == 1
-    assert not ((table["query_id"] == "c:attack-unseen-01") & (table["candidates"] == "explicit")).any()
+    assert _row(table, "c-attack-unseen-01")["precision_at_r"] == 0
+    assert _row(table, "c-attack-unseen-01", "natural")["top"] == ["a2", "a3"]
+    assert _row(table, "c-support-unseen-01", "natural")["n_relevant"] == 1
+    assert _row(table, "c-support-unseen-01", "natural")["precision_at_r"] == 1
+    assert not ((table["query_id"] == "c-attack-unseen-01") & (table["candidates"] == "explicit")).any()
 
 
 def test_equal_texts_tie_and_the_id_decides():
@@ -207,9 +207,9 @@ def test_agrees_with_an_obviously_right_reference(seed, monkeypatch):
     wanted_of = {}
     for c in (c for c in corpus.claims if c.split == "test"):
         for i in INSTRUCTIONS:
-            wanted_of[f"{c.claim_id}:{i.id}"] = (c, i.stance, f"{i.text} {c.claim}", "dense")
+            wanted_of[f"{c.claim_id}-{i.id}"] = (c, i.stance, f"{i.text} {c.claim}", "dense")
         for s in STANCES:
-            wanted_of[f"{c.claim_id}:{s}"] = (c, s, c.claim, "claim_only")
+            wanted_of[f"{c.claim_id}-{s}"] = (c, s, c.claim, "claim_only")
     asked = {"dense": 0, "claim_only": 0}
     for style in (None, "explicit", "natural"):
         documents = [a for a in corpus.arguments if style in (None, a.style)]

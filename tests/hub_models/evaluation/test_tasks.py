@@ -11,6 +11,7 @@ import pytest
 from sentence_transformers.sentence_transformer.modules import Dense
 
 from dataset_builders.sources import load
+from dataset_builders.stance.tables import argument_tables
 from hub_models.corpus import encode_corpus
 from hub_models.evaluation.metrics import STANCE_METRICS
 from hub_models.evaluation.stance import evaluate, judge, summarise
@@ -95,3 +96,25 @@ def test_every_relevant_document_is_retrieved_however_many_there_are(data):
         relations=[replace(data.relations[0], argument_id=i) for i in ids],
     )
     assert StanceRetrieval(many, split="validation")._top_k == 1400
+
+
+@pytest.mark.parametrize("split", ["validation", "test"])
+def test_the_published_view_holds_the_same_corpus_queries_and_judgements(split):
+    sample = load("sample")
+    view = {
+        table.config: [row for batch in table.batches for row in batch.to_pylist()]
+        for table in argument_tables(sample).tables
+        if table.split == split
+    }
+    task = StanceRetrieval(sample, split=split)
+    task.load_data()
+    ours = task.dataset["default"][split]
+    assert {row["_id"]: row["text"] for row in view["corpus"]} == dict(
+        zip(ours["corpus"]["id"], ours["corpus"]["text"], strict=True)
+    )
+    assert {row["_id"]: row["text"] for row in view["queries"]} == dict(
+        zip(ours["queries"]["id"], ours["queries"]["text"], strict=True)
+    )
+    assert {(r["query-id"], r["corpus-id"]) for r in view["qrels"]} == {
+        (query, doc) for query, docs in ours["relevant_docs"].items() for doc in docs
+    }

@@ -124,6 +124,11 @@ def test_bad_corpora(minilm):
         StanceSearch(minilm, [])
     with pytest.raises(ValueError, match="document '1': the text is empty"):
         StanceSearch(minilm, ["Fine.", "  "])
+    with pytest.raises(ValueError, match="got the document id 7 of type int, wanted a string"):
+        StanceSearch(minilm, {7: "Fine."})
+    with pytest.raises(ValueError, match="none of the 1 documents has a word"):
+        StanceSearch(minilm, ["!?"]).search(CLAIM)
+    assert StanceSearch(minilm, ["!?"]).search(CLAIM, hybrid=0)
     with pytest.raises(FileNotFoundError, match="absent"):
         StanceSearch("/absent/model", ["Fine."])
 
