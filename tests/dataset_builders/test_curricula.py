@@ -259,3 +259,12 @@ def test_too_little_data_says_what_is_missing() -> None:
         ValueError, match=r"half of its 120 hard negatives, 60, .* only .* have a positive with one \(1 inv"
     ):
         build(replace(data, inversions=data.inversions[:1]))
+
+
+@pytest.mark.parametrize(("batch", "dictionary"), [(7, 20_000), (100_000, 0), (7, 10)])
+def test_batches_and_encodings_change_no_row(monkeypatch: pytest.MonkeyPatch, batch: int, dictionary: int) -> None:
+    aug = build(plain(4))["mixed_aug"]
+    whole = rows_of(aug)
+    monkeypatch.setattr("dataset_builders.stance.curricula._BATCH", batch)
+    monkeypatch.setattr("dataset_builders.stance.curricula._DICTIONARY", dictionary)
+    assert rows_of(aug) == whole and len({b.schema for b in aug.batches()}) == 1
