@@ -99,7 +99,7 @@ def test_inversions_flip_the_verdict_and_keep_the_words(sample: StanceData) -> N
         if i.style == "explicit":
             other = "attack" if i.original_stance == "support" else "support"
             assert i.inverted.startswith(OPENINGS[other]), i.inversion_id
-        assert 0.4 <= jaccard(i.original, i.inverted) < 1, i.inversion_id
+        assert jaccard(i.original, i.inverted) >= 0.4, i.inversion_id
         before, after = ([w for w in words(t) if w not in NEGATING] for t in (i.original, i.inverted))
         assert before != after, f"{i.inversion_id}: merely a 'not' put in or taken out"
     assert 0.5 <= mean(jaccard(i.original, i.inverted) for i in sample.inversions) <= 0.8
