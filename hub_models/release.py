@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -103,10 +104,16 @@ def _reload(run_dir: Path, device: str) -> tuple[NDArray[np.float32], NDArray[np
             text=True,
         )
         if done.returncode:
-            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-            raise GateError(f"the folder does not load in a fresh process, offline: {last}")
+            raise GateError(f"the folder does not load in a fresh process, offline: {_last_error(done.stderr)}")
         with np.load(out) as answer:
             return answer["with_adapter"], answer["without"], json.loads(str(answer["description"]))
+
+
+def _last_error(stderr: str) -> str:
+    """The message that a traceback ends with, which may run over several lines."""
+    lines = stderr.strip().splitlines() or ["no message"]
+    starts = [i for i, line in enumerate(lines) if re.match(r"[\w.]*(Error|Exception)\b", line)]
+    return " ".join(lines[starts[-1] if starts else -1 :])
 
 
 def _zero_adapter(run_dir: Path) -> list[str]:

@@ -82,14 +82,11 @@ def _pooling(run: Path) -> None:
     edit(path, lambda c: c.update(pooling_mode="mean"))
 
 
-def _no_base(run: Path) -> None:
-    edit(run / "adapter_config.json", lambda c: c.update(base_model_name_or_path="nobody/nothing"))
-
-
 def _path(run: Path) -> None:
     (run / "README.md").write_text("---\nbase_model: ./ckpt/base\n---\n")
 
 
+@pytest.mark.usefixtures("gate_in_process")
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
@@ -99,7 +96,6 @@ def _path(run: Path) -> None:
         (_prompt, r"prompts was .*Find evidence refuting.* and is .*'attack': 'Find '"),
         (_length, "max_seq_length was 64 in training and is 32 when loaded"),
         (_pooling, "pooling was .*lasttoken.* and is .*mean"),
-        (_no_base, "does not load in a fresh process, offline: .*nobody/nothing"),
         (_path, "README.md names a path of this machine: './ckpt/base'"),
     ],
 )
@@ -114,6 +110,15 @@ def test_a_fault_does_not_pass(
         gate(broken, trained)
 
 
+def test_a_base_that_cannot_be_reached_does_not_pass(saved: tuple[Path, Probe], tmp_path: Path) -> None:
+    run, trained = saved
+    shutil.copytree(run, tmp_path / "run")
+    edit(tmp_path / "run" / "adapter_config.json", lambda c: c.update(base_model_name_or_path="nobody/nothing"))
+    with pytest.raises(GateError, match=r"does not load in a fresh process, offline: OSError: .*nobody/nothing"):
+        gate(tmp_path / "run", trained)
+
+
+@pytest.mark.usefixtures("gate_in_process")
 def test_without_modules_json_it_does_not_pass_case_11(saved: tuple[Path, Probe], tmp_path: Path) -> None:
     """Plain loading then builds a mean-pooling model with a mere warning."""
     run, trained = saved
@@ -144,6 +149,7 @@ def test_known_folders_are_found_in_any_file(tmp_path: Path, monkeypatch: pytest
     assert {found for _, found in machine_paths(run)} == {f"{Path.home()}/", "/srv/cache/"}
 
 
+@pytest.mark.usefixtures("gate_in_process")
 def test_a_failed_run_is_marked_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The trained model is not the one that was saved; the second try starts anew."""
     made = recipe(tmp_path)
@@ -162,6 +168,7 @@ def _turned(trained: Probe) -> Probe:
     return Probe(-trained.embeddings, trained.description, trained.device)
 
 
+@pytest.mark.usefixtures("gate_in_process")
 def test_a_base_in_a_folder_skips_the_paths_alone(tmp_path: Path) -> None:
     made = tiny("stance-bge-large")
     base = tmp_path / "base"

@@ -90,7 +90,7 @@ def test_columns_are_made_by_name_case_18(tmp_path: Path) -> None:
 
 def test_too_few_negatives_are_refused(tmp_path: Path) -> None:
     rows = training_data.read(recipe(tmp_path))
-    with pytest.raises(ValueError, match="48 of 48 rows have fewer than negatives_per_anchor = 2 .* row 0 with 1"):
+    with pytest.raises(ValueError, match=r"48 of 48 rows have fewer than negatives_per_anchor = 2 .* row 0 with 1"):
         rows.columns("{instruction} {claim}", 2)
 
 
@@ -128,7 +128,7 @@ def test_claims_in_short_form_are_made_into_triplets(tmp_path: Path) -> None:
     read = training_data.read(tiny("stance-bge-large", f"data={path}"))
     assert read.parts[0].config == "mixed"  # there are no inversions
     assert len(read.triplets) == 4 * 20 * 6
-    with pytest.raises(ValueError, match="wanted .'mixd', 'train'.*Did you mean 'mixed'"):
+    with pytest.raises(ValueError, match=r"wanted .'mixd', 'train'.*Did you mean 'mixed'"):
         training_data.read(tiny("stance-bge-large", f"data={path}", "data.0.config=mixd"))
 
 
@@ -146,6 +146,7 @@ def test_a_mode_that_does_nothing_is_refused(tmp_path: Path) -> None:
 # --- A run -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("gate_in_process")
 @pytest.mark.parametrize("name", ["stance-bge-large", "stance-instructor-xl", "stance-qwen3-8b"])
 def test_a_run_of_each_class(tmp_path: Path, name: str) -> None:
     """Gradient checkpointing and accumulation as in the real recipes; the gate decides whether it loads."""
@@ -388,6 +389,7 @@ def test_precision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, units: bool,
     assert training.precision_of(recipe(tmp_path, f"precision={wanted}")) == precision
 
 
+@pytest.mark.usefixtures("gate_in_process")
 def test_half_precision_passes_the_gate(tmp_path: Path) -> None:
     """The trainer computes in bf16 under autocast; what is released is what plain loading gives."""
     run = train(recipe(tmp_path, "precision=bf16"), tmp_path / "run")
