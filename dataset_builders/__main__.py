@@ -37,7 +37,7 @@ def build(
     name: Annotated[str, typer.Argument(help="{source}-stance-{triplets|arguments|inversions}")],
     out: Annotated[Path, typer.Option(help="Folder to write; it is replaced at once or not at all.")],
     source: Annotated[Path | None, typer.Option(help="Your JSONL or parquet, or a folder of them.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the split and of the triplets.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the split and of the triplets.")] = 0,
     triplets: Annotated[int | None, typer.Option(help="Rows of each curriculum; by default 6 a cell.")] = None,
 ) -> None:
     """Build a data set that `load_dataset(OUT, CONFIG)` reads."""
@@ -80,7 +80,11 @@ def _build(name: str, out: Path, source: Path | None, seed: int, triplets: int |
         },
     )
     lines = [f"{t.config}/{t.split}: {t.rows:,} rows" for t in built.tables]
-    lines += [f"{split}: {len(ids)} one-sided claims" for split, ids in built.one_sided.items() if ids]
+    lines += [
+        f"{split}: {len(ids)} one-sided claims{' left out' if kind == 'triplets' else ''}"
+        for split, ids in built.one_sided.items()
+        if ids
+    ]
     return changed, lines
 
 

@@ -45,7 +45,7 @@ class Table:
     Attributes:
         config: Name of the config, and of its sub-folder.
         split: Name of the split.
-        features: Columns of every batch; dictionary-encoded texts are welcome.
+        features: Columns of every batch; texts may be dictionary-encoded, each value once.
         rows: How many there are, for the progress bar.
         batches: Read once.
     """

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from datasets import Dataset, Features
 
 from dataset_builders.folder import shards
-from dataset_builders.rows import Row, check_keys, read_rows
-from dataset_builders.schema import CURRICULA, TRIPLETS, same_columns
+from dataset_builders.instructions import STANCES
+from dataset_builders.rows import Row, check_keys, one_of, read_rows
+from dataset_builders.schema import CURRICULA, TRIPLETS, NegativeKind, same_columns
 from dataset_builders.text import check_text, did_you_mean, text_id
+
+NEGATIVE_KINDS: tuple[NegativeKind, ...] = get_args(NegativeKind)
 
 
 def read_config(folder: Path, config: str, features: Features) -> dict[str, pa.Table]:
@@ -74,14 +78,21 @@ def read_triplets(path: Path, config: str = "mixed_aug", split: str = "train") -
 def _triplet(row: Row, where: str) -> Row:
     optional = ("claim_id", "positive_id", "source", "licence")
     check_keys(row, [c for c in TRIPLETS if c not in optional], optional, where)
-    claim, positive = check_text(row["claim"], f"{where}: claim"), check_text(row["positive"], f"{where}: positive")
+    for key in ("claim", "instruction", "positive"):
+        check_text(row[key], f"{where}: {key}")
+    one_of("stance", row["stance"], STANCES, where)
+    if not isinstance(row["negatives"], list):
+        raise ValueError(
+            f"{where}: negatives: got {type(row['negatives']).__name__} {row['negatives']!r}, wanted a list"
+        )
     for negative in row["negatives"]:
         check_keys(negative, ("text", "kind"), ("id",), f"{where}: negative")
         check_text(negative["text"], f"{where}: negative")
+        one_of("kind", negative["kind"], NEGATIVE_KINDS, f"{where}: negative")
     return {
         **row,
-        "claim_id": row.get("claim_id") or text_id("claim", claim),
-        "positive_id": row.get("positive_id") or text_id("argument", positive),
+        "claim_id": row.get("claim_id") or text_id("claim", row["claim"]),
+        "positive_id": row.get("positive_id") or text_id("argument", row["positive"]),
         "negatives": [{**n, "id": n.get("id") or text_id("argument", n["text"])} for n in row["negatives"]],
         "source": row.get("source") or "unknown",
         "licence": row.get("licence") or "unknown",

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow.parquet as pq
 
 from dataset_builders.text import did_you_mean
 
 Row = dict[str, Any]
+Name = TypeVar("Name", bound=str)
 
 SUFFIXES = (".jsonl", ".parquet")
 
@@ -64,6 +65,19 @@ def check_keys(row: Row, required: Iterable[str], optional: Iterable[str], where
     if unknown or missing:
         hints = "".join(did_you_mean(key, known) for key in unknown)
         raise ValueError(f"{where}: unknown keys {unknown}, missing keys {missing}; wanted {known}.{hints}")
+
+
+def one_of(key: str, value: object, known: Iterable[Name], where: str) -> Name:
+    """The name in ``known`` that ``value`` is.
+
+    Raises:
+        ValueError: If it is none, with the nearest one.
+    """
+    known = list(known)
+    for name in known:
+        if value == name:
+            return name
+    raise ValueError(f"{where}: got {key} {value!r}, wanted one of {known}.{did_you_mean(str(value), known)}")
 
 
 def files_of(path: Path) -> list[Path]:

@@ -7,20 +7,30 @@ from pathlib import Path
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write ``text`` as UTF-8 with LF line ends: staged beside ``path``, then swapped in.
+    """Write ``text`` as UTF-8, line ends as they are. See `write_bytes`."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write ``content`` to a file staged beside ``path``, then swap it in.
 
     A killed process leaves the old file or the new one.
 
     Raises:
-        OSError: If the folder does not exist, the disk is full, and so on. ``path`` is then as it was.
+        OSError: If the folder does not exist, the disk is full, and so on, naming the file. ``path`` is then as it
+            was.
     """
     staged = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        with staged.open("w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+        with staged.open("wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(staged, path)
-    except BaseException:
+    except BaseException as error:
         staged.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise type(error)(
+                error.errno, f"{error.strerror}: not written, what was there still stands", str(path)
+            ) from error
         raise

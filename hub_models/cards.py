@@ -8,25 +8,26 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import jinja2
 import yaml
-from huggingface_hub import EvalResult, ModelCardData, constants
+from huggingface_hub import ModelCardData, constants
 from huggingface_hub.repocard import REGEX_YAML_BLOCK
 
-from dataset_builders.instructions import SEEN, STANCES, UNSEEN, query_prefix
+from dataset_builders.instructions import UNSEEN, query_prefix
 from hub_models.atomic import write_text
-from hub_models.evaluation.results import Comparison, Results, RunResult, TaskResult
+from hub_models.card_results import evaluation_results, task_table
+from hub_models.evaluation.report import COLUMNS
+from hub_models.evaluation.results import Results
 from hub_models.manifest import Manifest, is_machine_path
+from hub_models.recipe import Recipe, load_recipe
 
 CARD_NAME = "README.md"
 RECIPE_NAME = "recipe.yaml"
@@ -34,19 +35,6 @@ RESULTS_PATH = Path("evaluation") / "results.json"
 
 BEGIN = "<!-- slant: generated from here on; write above or below, not between -->"
 END = "<!-- slant: generated up to here -->"
-
-NOT_COMPUTED = "not computed"
-
-# In metadata and tables, in this order. The four after NDCG share their denominator and sum to 1.
-METRICS = {
-    "ndcg_at_10": "NDCG@10",
-    "precision_at_r": "P@R",
-    "hard_at_r": "hard",
-    "semi_hard_at_r": "semi-hard",
-    "easy_at_r": "easy",
-}
-SEEN_SLICE = "instructions=seen"
-CEILING = "stance_oracle_precision_at_r"
 
 # Licences whose terms the base's own licence can stand for. Any other one binds the adapter too.
 PERMISSIVE = frozenset(
@@ -85,7 +73,10 @@ def write_card(run_dir: Path | str, results_path: Path | str | None = None) -> P
     recipe = _read_recipe(run_dir / RECIPE_NAME)
     if results_path is None and (run_dir / RESULTS_PATH).exists():
         results_path = run_dir / RESULTS_PATH
-    results = None if results_path is None else _read_results(Path(results_path), manifest)
+    results, digest = None, None
+    if results_path is not None:
+        results = _read_results(Path(results_path), manifest)
+        digest = hashlib.sha256(Path(results_path).read_bytes()).hexdigest()
 
     path = run_dir / CARD_NAME
     # Not read_text: it would turn the line ends of a hand-written part into our own.
@@ -95,9 +86,7 @@ def write_card(run_dir: Path | str, results_path: Path | str | None = None) -> P
     head, body = _metadata(old, manifest, results, path), _body(old, block, path)
     _refuse_machine_paths(head, body, run_dir)
     write_text(path, head + body)
-    if results_path is not None:
-        digest = hashlib.sha256(Path(results_path).read_bytes()).hexdigest()
-        manifest.model_copy(update={"results_sha256": digest}).write(run_dir)
+    manifest.model_copy(update={"results_sha256": digest}).write(run_dir)
     return path
 
 
@@ -133,57 +122,6 @@ def release_licence(manifest: Manifest) -> str:
     return next(iter(binding), manifest.base_licence or "unknown")
 
 
-def evaluation_results(results: Results) -> list[EvalResult]:
-    """The model-index entries of a results file: the dense runs, by task and slice; what is null is left out.
-
-    Raises:
-        ValueError: If a value is not finite.
-    """
-    entries = []
-    for name, task in results.tasks.items():
-        run = task.run("dense")
-        if run is None:
-            continue
-        for slice_name, metrics in run.slices.items():
-            if slice_name == SEEN_SLICE:  # what training asked for flatters
-                continue
-            for metric, label in METRICS.items():
-                if metric not in metrics or (value := metrics[metric].mean) is None:
-                    continue
-                entries.append(
-                    EvalResult(
-                        task_type="retrieval",
-                        task_name="Stance-aware argument retrieval",
-                        dataset_type=public_name(task.dataset),
-                        dataset_name=f"{name} ({slice_name})",
-                        dataset_config=slice_name,
-                        dataset_split=task.counts["split"],
-                        dataset_revision=task.revision,
-                        metric_type=metric,
-                        metric_name=label,
-                        metric_value=finite(value, f"{name}, {slice_name}, {metric}"),
-                    )
-                )
-    return entries
-
-
-def finite(value: float, where: str) -> float:
-    """``value`` as a plain float of four decimals: YAML would write a numpy number as a Python object.
-
-    Raises:
-        ValueError: If it is NaN or infinite.
-    """
-    number = round(float(value), 4)
-    if not math.isfinite(number):
-        raise ValueError(f"{where}: got {number}, wanted a finite number; a value that was not computed is null")
-    return number
-
-
-def public_name(name: str) -> str:
-    """A Hub id as it is; of a path of this machine the last part only."""
-    return re.split(r"[/\\]", name.rstrip("/\\"))[-1] if is_machine_path(name) else name
-
-
 def cell(text: object) -> str:
     """``text`` for one cell of a Markdown table: it reads as it was, and no character of it is markup.
 
@@ -194,114 +132,10 @@ def cell(text: object) -> str:
     return _LINE_END.sub("<br>", escaped)
 
 
-@dataclass(frozen=True)
-class Row:
-    """One line of a results table: who, and the formatted value by metric."""
-
-    label: str
-    values: dict[str, str]
-
-
-@dataclass(frozen=True)
-class SliceTable:
-    """The results on one slice of a task, over ``queries`` queries that search ``documents`` documents."""
-
-    name: str
-    queries: int
-    documents: int
-    rows: list[Row]
-
-
-@dataclass(frozen=True)
-class TaskTable:
-    """The results on one task, and what stands beside them."""
-
-    name: str
-    dataset: str
-    revision: str
-    query_template: str
-    split: str
-    claims: int
-    slices: list[SliceTable]
-    interval: str | None
-
-
-def task_table(name: str, task: TaskResult) -> TaskTable | None:
-    """The table of one task: base, adapter, their difference with its interval, claim only, and the ceiling."""
-    dense = task.run("dense")
-    if dense is None:
-        return None
-    claim_only = task.run("claim_only")
-    slices = []
-    for slice_name, metrics in dense.slices.items():
-        compared = [c for c in dense.compare if c.slice == slice_name and c.metric in METRICS]
-        rows = []
-        for baseline in dict.fromkeys(c.baseline for c in compared):
-            by_metric = {c.metric: c for c in compared if c.baseline == baseline}
-            rows.append(Row(f"base: {public_name(baseline)}", _before(dense, slice_name, by_metric)))
-        rows.append(Row("this adapter", _means(dense, slice_name)))
-        for baseline in dict.fromkeys(c.baseline for c in compared):
-            by_metric = {c.metric: c for c in compared if c.baseline == baseline}
-            rows.append(Row(f"difference to {public_name(baseline)}", {m: _interval(c) for m, c in by_metric.items()}))
-        if claim_only is not None and slice_name in claim_only.slices:
-            rows.append(Row("claim only, no instruction", _means(claim_only, slice_name)))
-        if CEILING in metrics:
-            rows.append(
-                Row("ceiling: topic by the base, stance perfect", {"precision_at_r": _number(metrics[CEILING].mean)})
-            )
-        style = slice_name.partition("style=")[2]
-        documents = task.counts["style"][style]["documents"] if style else task.counts["documents"]
-        slices.append(SliceTable(slice_name, metrics["precision_at_r"].n, documents, rows))
-    return TaskTable(
-        name,
-        public_name(task.dataset),
-        task.revision,
-        task.query_template,
-        task.counts["split"],
-        task.counts["claims"],
-        slices,
-        _how(dense.compare),
-    )
-
-
-def _means(run: RunResult, slice_name: str) -> dict[str, str]:
-    return {m: _number(run.mean(slice_name, m)) for m in METRICS if m in run.slices[slice_name]}
-
-
-def _before(dense: RunResult, slice_name: str, by_metric: dict[str, Comparison]) -> dict[str, str]:
-    # The difference is paired, over the same queries: what was there before is the mean minus it.
-    return {
-        metric: NOT_COMPUTED if (mean := dense.mean(slice_name, metric)) is None else _number(mean - comparison.delta)
-        for metric, comparison in by_metric.items()
-    }
-
-
-def _number(value: float | None) -> str:
-    return NOT_COMPUTED if value is None else f"{value:.3f}"
-
-
-def _interval(comparison: Comparison) -> str:
-    delta = f"{comparison.delta:+.3f}"
-    if comparison.low is None or comparison.high is None:
-        return f"{delta} (no interval)"
-    return f"{delta} [{comparison.low:+.3f}, {comparison.high:+.3f}]"
-
-
-def _how(compare: Sequence[Comparison]) -> str | None:
-    with_interval = [c for c in compare if c.low is not None]
-    if not with_interval:
-        return None
-    first = with_interval[0]
-    return f"{first.level:.0%} intervals, {first.resamples} resamples by {first.unit}, seed {first.seed}"
-
-
-def _read_recipe(path: Path) -> dict[str, Any]:
+def _read_recipe(path: Path) -> Recipe:
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist: a run folder holds the resolved recipe; train again")
-    content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    if not isinstance(content, dict):
-        raise ValueError(f"{path}: got {type(content).__name__}, wanted the keys of a recipe; train again")
-    return content
+    return load_recipe(path)
 
 
 def _recipe_rows(recipe: dict[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
@@ -338,7 +172,7 @@ def _inside(run_dir: Path, paths: Iterable[Path]) -> list[str]:
     return [p.resolve().relative_to(root).as_posix() for p in paths if p.resolve().is_relative_to(root)]
 
 
-def _render(manifest: Manifest, recipe: dict[str, Any], results: Results | None, drawn: list[str]) -> str:
+def _render(manifest: Manifest, recipe: Recipe, results: Results | None, drawn: list[str]) -> str:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_TEMPLATES),
         undefined=jinja2.StrictUndefined,
@@ -348,24 +182,22 @@ def _render(manifest: Manifest, recipe: dict[str, Any], results: Results | None,
         keep_trailing_newline=False,
     )
     environment.filters.update(cell=cell, literal=_literal)
-    batch, negatives = recipe.get("global_batch"), recipe.get("negatives_per_anchor")
     tables = [task_table(name, task) for name, task in results.tasks.items()] if results else []
+    example = next(i for i in UNSEEN if i.stance == "attack").text
     return environment.get_template("model.md.j2").render(
         m=manifest,
         base_is_public=_is_public(manifest),
         # Until the release has a Hub id, a snippet is run inside the folder: true wherever the folder goes.
         model_id=manifest.repo_id or ".",
-        recipe=list(_recipe_rows(recipe)),
-        effective_negatives=batch - 1 + batch * negatives if batch and negatives is not None else None,
-        tables=[t for t in tables if t is not None],
-        metrics=METRICS,
+        recipe=list(_recipe_rows(recipe.model_dump(mode="json"))),
+        # The positives of the other rows, and the negatives of all rows.
+        negatives=recipe.global_batch * (1 + recipe.negatives_per_anchor) - 1,
+        tables=[table for table in tables if table is not None],
+        columns=COLUMNS,
         figures=drawn,
-        environment=results.environment if results else None,
         licence=release_licence(manifest),
-        stance_prompts=[(s, manifest.prompts[s]) for s in STANCES if s in manifest.prompts],
-        n_seen=len(SEEN),
-        example=next(i for i in UNSEEN if i.stance == "attack").text,
-        prefix=query_prefix(manifest.query_template, next(i for i in UNSEEN if i.stance == "attack").text),
+        example=example,
+        prefix=query_prefix(manifest.query_template, example),
     )
 
 

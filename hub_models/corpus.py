@@ -55,7 +55,7 @@ def encode_corpus(
     rows = store.read(set(keys))
     distinct = dict(zip(keys, texts, strict=True))
     missing = sorted((key for key in distinct if key not in rows), key=lambda key: -len(distinct[key]))
-    shard = 16 * batch_size
+    shard = 8 * batch_size
     with tqdm(total=len(missing), desc="encode", unit=" texts", delay=2, disable=show_progress is False) as bar:
         for start in range(0, len(missing), shard):
             chunk = missing[start : start + shard]
@@ -103,9 +103,11 @@ def _model_hash(model: SentenceTransformer) -> str:
         digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
     modules = [(type(m).__name__, m.get_config_dict()) for m in model if not isinstance(m, Transformer)]
     scaling = [] if off else [sorted(layer.scaling.items()) for layer in adapter_layers(model)]
-    tokenizer = json.loads(model.tokenizer.backend_tokenizer.to_str())
+    # A static embedding holds the backend itself.
+    tokenizer = json.loads(getattr(model.tokenizer, "backend_tokenizer", model.tokenizer).to_str())
     del tokenizer["truncation"], tokenizer["padding"]  # of the last call
-    settings = (modules, scaling, model.max_seq_length, model.truncate_dim, model.tokenizer.padding_side, tokenizer)
+    padding_side = getattr(model.tokenizer, "padding_side", None)
+    settings = (modules, scaling, model.max_seq_length, model.truncate_dim, padding_side, tokenizer)
     digest.update(repr(settings).encode())
     return digest.hexdigest()
 

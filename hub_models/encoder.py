@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import torch
 from huggingface_hub import hf_hub_download, snapshot_download, try_to_load_from_cache
-from huggingface_hub.errors import EntryNotFoundError, HFValidationError, RepositoryNotFoundError
+from huggingface_hub.errors import EntryNotFoundError, GatedRepoError, HFValidationError, RepositoryNotFoundError
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Dense, Normalize, Transformer
 from sentence_transformers.sentence_transformer.modules import Pooling
@@ -156,7 +156,7 @@ def prompts(query_template: str) -> dict[str, str]:
 
 def _with_pooling(recipe: Recipe, device: str | None) -> SentenceTransformer:
     if _find(recipe.base, "config.json", recipe.base_revision) is None:
-        raise FileNotFoundError(_no_such_model(recipe.base))
+        raise FileNotFoundError(_no_such_model(recipe.base, recipe.base_revision))
     if recipe.pooling is None or recipe.dense is not None:
         raise ValueError(
             f"base {recipe.base} has no modules.json, so its pooling is not known and a projection has no weights: "
@@ -185,19 +185,17 @@ def _check_modules(model: SentenceTransformer, recipe: Recipe) -> None:
 
 def _append_end_token(tokenizer: Any, token: str) -> None:
     """Make every text end with ``token`` exactly once, however short it is cut; saved with the tokenizer."""
-    end = tokenizer.get_vocab().get(token)
+    backend, end = tokenizer.backend_tokenizer, tokenizer.get_vocab().get(token)
     if end is None:
         raise ValueError(f"end_token {token!r} is not in the vocabulary of {tokenizer.name_or_path}")
 
     def ends() -> bool:
-        return all(
-            ids[-1] == end and ids.count(end) == 1
-            for ids in tokenizer(["a", "a b c d e f"], truncation=True, max_length=4)["input_ids"]
-        )
+        probes = tokenizer(["a", "a b c d e f"], truncation=True, max_length=4)["input_ids"]
+        backend.no_truncation()  # else the length of the probe would be saved
+        return all(ids[-1] == end and ids.count(end) == 1 for ids in probes)
 
     if ends():
         return
-    backend = tokenizer.backend_tokenizer
     template = processors.TemplateProcessing(
         single=f"$A {token}", pair=f"$A {token} $B:1 {token}:1", special_tokens=[(token, end)]
     )
@@ -235,28 +233,31 @@ def _find(source: str, filename: str, revision: str | None = None) -> Path | Non
         return Path(hf_hub_download(source, filename, revision=revision))
     except EntryNotFoundError:
         return None
+    except GatedRepoError:
+        raise  # there is such a model, and the Hub's own words say how to get at it
     except (RepositoryNotFoundError, HFValidationError) as error:
-        raise FileNotFoundError(_no_such_model(source)) from error
+        raise FileNotFoundError(_no_such_model(source, revision)) from error
 
 
 def _require_modules(source: str, revision: str | None) -> None:
     if _find(source, "modules.json", revision) is not None:
         return
     if not Path(source).is_dir() and _find(source, "config.json", revision) is None:
-        raise FileNotFoundError(_no_such_model(source))
+        raise FileNotFoundError(_no_such_model(source, revision))
     raise ValueError(
         f"model {source}: it has no modules.json, so its pooling is not known and mean pooling would be a guess; "
         f"restore the file, or train from it with `--set base={source} pooling=...`"
     )
 
 
-def _no_such_model(source: str) -> str:
+def _no_such_model(source: str, revision: str | None) -> str:
     parent = Path(source).parent
     near = did_you_mean(Path(source).name, [p.name for p in parent.iterdir() if p.is_dir()]) if parent.is_dir() else ""
+    wanted = f"{source!r} at {revision}" if revision else repr(source)
+    offline = " (HF_HUB_OFFLINE is set)" if os.environ.get("HF_HUB_OFFLINE") else ""
     return (
-        f"model {source!r}: there is no such folder, and neither the Hub nor its local cache gives such a model"
-        f"{' (HF_HUB_OFFLINE is set)' if os.environ.get('HF_HUB_OFFLINE') else ''}.{near} "
-        f"Wanted the folder of a trained model or a Hub id such as 'organisation/name'."
+        f"model {wanted}: there is no such folder, and neither the Hub nor its local cache gives such a model"
+        f"{offline}.{near} Wanted the folder of a trained model or a Hub id such as 'organisation/name'."
     )
 
 
@@ -276,12 +277,14 @@ def identity(model: SentenceTransformer, path_or_id: str | Path, *, revision: st
         return ModelIdentity(name, commit, None, None, None)
     pinned = _slant_json(weights.parent)
     base = str(pinned.get("base") or model.transformers_model.config._name_or_path)
+    with weights.open("rb") as file:
+        adapter_sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     return ModelIdentity(
         id=name,
         revision=commit,
         base=Path(base).resolve().name if Path(base).is_dir() else base,
         base_revision=pinned.get("base_revision") or _commit(base, None),
-        adapter_sha256=hashlib.sha256(weights.read_bytes()).hexdigest(),
+        adapter_sha256=adapter_sha256,
     )
 
 

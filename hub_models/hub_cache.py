@@ -68,6 +68,11 @@ def install_snapshot(repo_id: str, revision: str, folder: Path) -> Path:
             shutil.rmtree(staged)
             if not snapshot.exists():
                 raise
+    if not (snapshot / "config.json").exists():
+        # An adapter has none. A download notes that; without the note transformers would ask the Hub, offline or not.
+        absent = repo / ".no_exist" / revision / "config.json"
+        absent.parent.mkdir(parents=True, exist_ok=True)
+        absent.touch()
     main = repo / "refs" / "main"
     if not main.exists():
         main.parent.mkdir(parents=True, exist_ok=True)

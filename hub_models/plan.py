@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import torch
 from transformers import AutoConfig, AutoModel, T5EncoderModel
 
+from dataset_builders.folder import shards
+from dataset_builders.text import did_you_mean
 from hub_models.adapter import add_lora
 from hub_models.hub_cache import ensure_base
-from hub_models.recipe import Recipe
+from hub_models.recipe import DataEntry, Recipe
 
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 _GIB = 1024**3
@@ -33,7 +37,7 @@ class Plan:
         base: Parameters of the base's transformer.
         memory: Bytes per device by part; estimates.
         per_device_batch: Rows per process and step.
-        rows: Training rows per epoch, or null if a data entry has no dose.
+        rows: Training rows per epoch, or null where a data entry has no dose and is no built folder.
         batches: Steps forward and back over all epochs.
         steps: Steps of the optimiser over all epochs.
         tokens: Over all epochs and devices, if every text were as long as ``max_seq_length``: an upper bound.
@@ -56,7 +60,7 @@ class Plan:
     def table(self) -> str:
         """The plan as plain text."""
         share = self.trainable / self.total
-        unknown = "unknown without a dose: set data.0.dose=ROWS"
+        unknown = "unknown: build the triplets first, or set data.0.dose=ROWS"
         lines = [
             ("recipe", f"{self.name} on {self.world_size} device{'s' * (self.world_size > 1)}"),
             ("trainable parameters", f"{self.trainable:,} ({share:.2%} of {self.total:,}; base {self.base:,})"),
@@ -79,7 +83,8 @@ def plan(recipe: Recipe, world_size: int = 1) -> Plan:
         world_size: Processes, one for each device.
 
     Raises:
-        ValueError: If ``world_size`` processes cannot share ``global_batch``, or LoRA does not fit the architecture.
+        ValueError: If ``world_size`` processes cannot share ``global_batch``, the architecture has unknown keys, or
+            LoRA does not fit it.
     """
     per_device = recipe.per_device_batch(world_size)
     transformer = _on_meta(recipe)
@@ -89,12 +94,11 @@ def plan(recipe: Recipe, world_size: int = 1) -> Plan:
     trainable = _count(transformer) - base
     dense = transformer.config.hidden_size * (recipe.dense or 0)
 
-    # Doses alone: the data need not be there. One process also trains on the last rows, several drop a partial step.
-    doses = [entry.dose for entry in recipe.data]
-    rows = None if None in doses else sum(dose for dose in doses if dose is not None)
+    counts = [entry.dose or _rows_at_hand(entry) for entry in recipe.data]
+    rows = None if None in counts else sum(count for count in counts if count is not None)
     texts = 2 + recipe.negatives_per_anchor
     batches = steps = tokens = None
-    if rows is not None:
+    if rows is not None:  # one process also trains on the last rows, several drop a partial step
         per_epoch = math.ceil(rows / recipe.global_batch) if world_size == 1 else rows // recipe.global_batch
         batches = math.ceil(recipe.epochs * per_epoch)
         steps = math.ceil(recipe.epochs * math.ceil(per_epoch / recipe.accumulation))
@@ -116,10 +120,27 @@ def plan(recipe: Recipe, world_size: int = 1) -> Plan:
     )
 
 
+def _rows_at_hand(entry: DataEntry) -> int | None:
+    """Rows of a built folder of triplets, by the parquet footers; null for anything else."""
+    curricula = shards(Path(entry.path)) if entry.path is not None and Path(entry.path).is_dir() else {}
+    if not curricula:
+        return None
+    files = curricula.get(entry.config or list(curricula)[-1], {}).get(entry.split, [])
+    return sum(pq.read_metadata(file).num_rows for file in files) or None
+
+
 def _on_meta(recipe: Recipe) -> Any:
     """The base's transformer without its weights."""
     if recipe.architecture is not None:
-        config = AutoConfig.for_model(**recipe.architecture.model_dump())
+        dimensions = recipe.architecture.model_dump(exclude={"model_type"})
+        known = dir(AutoConfig.for_model(recipe.architecture.model_type))
+        unknown = [name for name in dimensions if name not in known]
+        if unknown:
+            raise ValueError(
+                f"recipe {recipe.name}: a {recipe.architecture.model_type} configuration has no "
+                f"{', '.join(unknown)}.{''.join(did_you_mean(name, known) for name in unknown)}"
+            )
+        config = AutoConfig.for_model(recipe.architecture.model_type, **dimensions)
     else:
         ensure_base(recipe.base)
         config = AutoConfig.from_pretrained(recipe.base, revision=recipe.base_revision)
@@ -140,13 +161,14 @@ def _memory(recipe: Recipe, transformer: Any, trainable: int, frozen: int, texts
     """
     config = transformer.config
     gated = any(name.endswith("gate_proj") for name, _ in transformer.named_modules())
-    feed_forward = config.d_ff if config.model_type == "t5" else config.intermediate_size
+    widths = (getattr(config, name, None) for name in ("intermediate_size", "d_ff", "hidden_dim"))
+    feed_forward = next((width for width in widths if width), 4 * config.hidden_size)
     tokens = min(texts, recipe.loss.mini_batch or texts) * recipe.max_seq_length
     bytes_each = 4 if recipe.precision == "fp32" else 2
     layer = bytes_each * tokens * (9 * config.hidden_size + (4 if gated else 2) * feed_forward)
     boundaries = bytes_each * tokens * config.hidden_size * config.num_hidden_layers
     return {
-        "frozen weights": frozen * _BYTES[str(config.dtype).removeprefix("torch.")],
+        "frozen weights": frozen * _BYTES[str(config.dtype or "float32").removeprefix("torch.")],
         "adapter (float32)": trainable * 4,
         "gradients (float32)": trainable * 4,
         "AdamW moments (float32)": trainable * 8,

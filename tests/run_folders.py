@@ -6,10 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from dataset_builders.instructions import query_prefix, seen_for
 from hub_models.manifest import Manifest
+from hub_models.recipe import load_recipe
 
 TEMPLATE = "Instruct: {instruction}\nQuery: {claim}"
 DATA = {
@@ -101,16 +100,9 @@ def results(**changes: Any) -> dict[str, Any]:
 def run_folder(folder: Path, measured: dict[str, Any] | None = None, **changes: Any) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     manifest(**changes).write(folder)
-    recipe = {
-        "name": "stance-minilm",
-        "base": changes.get("base", "sentence-transformers/all-MiniLM-L6-v2"),
-        "query_template": TEMPLATE,
-        "lora": {"r": 64, "alpha": 128.0, "target_modules": r"layer\.\d+\.(query|key)"},
-        "global_batch": 16,
-        "negatives_per_anchor": 1,
-        "data": [{"path": str(folder / "my.jsonl"), "config": None}],
-    }
-    (folder / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+    base = changes.get("base", "sentence-transformers/all-MiniLM-L6-v2")
+    recipe = load_recipe("stance-minilm", [f"base={base}", f"data={folder / 'my.jsonl'}"])
+    (folder / "recipe.yaml").write_text(recipe.to_yaml())
     if measured is not None:
         (folder / "evaluation").mkdir(exist_ok=True)
         (folder / "evaluation" / "results.json").write_text(json.dumps(measured))

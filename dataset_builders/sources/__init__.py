@@ -9,7 +9,7 @@ from dataset_builders.stance.data import StanceData
 from dataset_builders.text import did_you_mean
 
 SOURCES = {
-    sample.NAME: "60 claims with arguments in two styles and inversions, embedded (CC BY 4.0)",
+    sample.NAME: "180 claims with arguments in two styles and inversions, embedded (CC BY 4.0)",
     perspectrum.NAME: "680 debate claims with perspectives, from a folder of the upstream files (CC BY-SA 4.0)",
 }
 

@@ -69,8 +69,8 @@ def merge(
     dangling = [pair for pair in dangling if pair[0] not in claim_ids or pair[1] not in argument_ids]
     if dangling:
         raise ValueError(
-            f"{source}: {len(dangling)} inversions name a claim or argument that is not there, such as {dangling[:5]}; "
-            "add the rows or remove the inversions"
+            f"{source}: {len(dangling)} inversions name a claim or argument that is not there, such as {dangling[:5]}"
+            "; add the rows or remove the inversions"
         )
 
     def ids(argument_id: str, claim_id: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""The embedded sample: 60 claims in 15 domains, written for this project (CC BY 4.0)."""
+"""The embedded sample: 180 claims in 15 domains, written for this project (CC BY 4.0)."""
 
 from __future__ import annotations
 

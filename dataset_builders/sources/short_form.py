@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from dataset_builders.instructions import STANCES
-from dataset_builders.rows import Row, check_keys, files_of, read_rows
+from dataset_builders.rows import Name, Row, check_keys, files_of, one_of, read_rows
 from dataset_builders.schema import SPLITS, STYLES, Argument, Claim, Relation, Split
 from dataset_builders.sources.merge import merge
 from dataset_builders.stance.data import StanceData
-from dataset_builders.text import check_text, did_you_mean, text_id
-
-Name = TypeVar("Name", bound=str)
+from dataset_builders.text import check_text, text_id
 
 REQUIRED = ("claim", *STANCES)
 OPTIONAL = ("claim_id", "group_id", "domain", "veracity", "style", "split", "source", "licence")
@@ -42,7 +40,7 @@ def read(name: str, path: Path) -> StanceData:
             check_keys(row, REQUIRED, OPTIONAL, where)
             claim = _claim(name, row, _split_of(file), where)
             claims.append(claim)
-            style = _one_of("style", _optional(row, "style", where), STYLES, where)
+            style = _choice(row, "style", STYLES, where)
             for stance in STANCES:
                 for text in _texts(row[stance], f"{where}: {stance}"):
                     argument_id = text_id("argument", text)
@@ -62,7 +60,7 @@ def _claim(name: str, row: Row, split: Split | None, where: str) -> Claim:
         domain=_optional(row, "domain", where),
         veracity=_optional(row, "veracity", where),
         group_id=_optional(row, "group_id", where) or claim_id,
-        split=_one_of("split", _optional(row, "split", where), SPLITS, where) or split,
+        split=_choice(row, "split", SPLITS, where) or split,
         source=_optional(row, "source", where) or name,
         licence=_optional(row, "licence", where) or "unknown",
     )
@@ -87,10 +85,6 @@ def _optional(row: Row, key: str, where: str) -> str | None:
     return check_text(value, f"{where}: {key}")
 
 
-def _one_of(key: str, value: str | None, known: tuple[Name, ...], where: str) -> Name | None:
-    if value is None:
-        return None
-    for name in known:
-        if value == name:
-            return name
-    raise ValueError(f"{where}: got {key} {value!r}, wanted one of {list(known)}.{did_you_mean(value, known)}")
+def _choice(row: Row, key: str, known: tuple[Name, ...], where: str) -> Name | None:
+    value = _optional(row, key, where)
+    return None if value is None else one_of(key, value, known, where)

@@ -8,7 +8,7 @@ negatives of the remaining third. Rows are held as indices; texts are put in whe
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,7 @@ Index = NDArray[np.int32]
 _KINDS: tuple[NegativeKind, ...] = ("hard", "semi_hard", "easy", "inverted")
 _HARD, _SEMI_HARD, _EASY, _INVERTED = range(4)
 _BATCH = 100_000  # rows: about 60 MB of text
+_DICTIONARY = 20_000  # values: about 3 MB of text
 
 
 @dataclass(frozen=True)
@@ -74,33 +75,31 @@ class Triplets:
         return dict(zip(_KINDS, np.bincount(self.kind, minlength=len(_KINDS)).tolist(), strict=True))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows of ``schema.TRIPLETS``, texts dictionary-encoded, so that none is held twice."""
-        claims, ids, texts = self.texts.claims, pa.array(self.texts.ids), pa.array(self.texts.texts)
+        """The rows of ``schema.TRIPLETS``, `_BATCH` at a time."""
+        claims = self.texts.claims
         of_claim = {
-            "claim_id": pa.array([c.claim_id for c in claims]),
-            "claim": pa.array([c.claim for c in claims]),
-            "source": pa.array([c.source for c in claims]),
-            "licence": pa.array([c.licence for c in claims]),
+            "claim_id": _values(c.claim_id for c in claims),
+            "claim": _values(c.claim for c in claims),
+            "source": _values(c.source for c in claims),
+            "licence": _values(c.licence for c in claims),
         }
-        instructions = pa.array([i.text for i in SEEN])
-        stances = pa.array([i.stance for i in SEEN])
-        kinds = pa.array(_KINDS)
+        instructions, stances = _values(i.text for i in SEEN), _values(i.stance for i in SEEN)
+        ids, texts, kinds = _values(self.texts.ids), _values(self.texts.texts), _values(_KINDS)
         for start in range(0, len(self), _BATCH):
             rows = slice(start, start + _BATCH)
             claim, instruction, positive, negative, kind = (
                 pa.array(a[rows]) for a in (self.claim, self.instruction, self.positive, self.negative, self.kind)
             )
             columns = {
-                **{name: _encoded(claim, values) for name, values in of_claim.items()},
-                "instruction": _encoded(instruction, instructions),
-                "stance": _encoded(instruction, stances),
-                "positive_id": _encoded(positive, ids),
-                "positive": _encoded(positive, texts),
+                **{name: values.take(claim) for name, values in of_claim.items()},
+                "instruction": instructions.take(instruction),
+                "stance": stances.take(instruction),
+                "positive_id": ids.take(positive),
+                "positive": texts.take(positive),
                 "negatives": pa.ListArray.from_arrays(
                     pa.array(np.arange(len(claim) + 1, dtype=np.int32)),
                     pa.StructArray.from_arrays(
-                        [_encoded(negative, ids), _encoded(negative, texts), _encoded(kind, kinds)],
-                        names=["id", "text", "kind"],
+                        [ids.take(negative), texts.take(negative), kinds.take(kind)], names=["id", "text", "kind"]
                     ),
                 ),
             }
@@ -247,7 +246,8 @@ def _draw(
     rng: np.random.Generator, pool: Index, excluded: Index, n: int, what: str, claim: Claim, stance: Stance
 ) -> Index:
     """``n`` of ``pool`` (sorted) but none of ``excluded`` (sorted), different ones as long as there are enough."""
-    holes = np.searchsorted(pool, excluded[np.isin(excluded, pool, assume_unique=True)])
+    holes = np.searchsorted(pool, excluded)  # not `np.isin`, which walks the whole pool
+    holes = holes[pool.take(holes, mode="clip") == excluded] if len(pool) else holes[:0]
     size = len(pool) - len(holes)
     if n and not size:
         raise ValueError(
@@ -316,8 +316,14 @@ def _lookup(table: dict[int, int], keys: NDArray[np.int64]) -> Index:
     return np.where(known[at] == keys, values[at], np.int32(-1))
 
 
-def _encoded(index: pa.Array, values: pa.Array) -> pa.DictionaryArray:
-    return pa.DictionaryArray.from_arrays(index, values)
+def _values(values: Iterable[str]) -> pa.Array:
+    """What a column takes its values from, dictionary-encoded while they are few.
+
+    A row group holds its dictionary whole, used or not; and each value comes once in it, since parquet files of
+    dictionaries with repeats are not byte-identical.
+    """
+    array = pa.array(list(values), pa.string())
+    return array.dictionary_encode() if len(array) <= _DICTIONARY else array
 
 
 def _sorted(numbers: set[int]) -> Index:

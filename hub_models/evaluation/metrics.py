@@ -174,13 +174,13 @@ def rank_columns(scores: Float32, depth: int) -> Int:
     return np.asarray((n_docs - 1) - (best[:, ::-1] & 0x7FFFFFFF))
 
 
-def document_kinds(labels: UInt8, anywhere: UInt8, wanted: UInt8) -> UInt8:
+def document_kinds(labels: UInt8, anywhere: UInt8, wanted: UInt8 | np.uint8) -> UInt8:
     """What each document is to a query: positive, hard, semi-hard or easy.
 
     Args:
         labels: uint8[..., n_docs], the documents' stances towards the query's claim (`STANCE_BIT`).
         anywhere: uint8[..., n_docs], their stances towards any claim.
-        wanted: uint8[...] or uint8[..., 1], the bit of the stance that the query asks for.
+        wanted: uint8 or uint8[..., 1], the bit of the stance that the query asks for.
 
     Returns:
         uint8[..., n_docs]: positive if the document takes the stance on this claim (also where it is labelled both

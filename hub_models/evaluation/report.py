@@ -47,7 +47,8 @@ def table(results: Results, task_name: str, baseline: Results | None = None) -> 
     if other:
         lines.append(_line("  base", _means(_run(other, "claim_only"), "overall")))
     lines.append(_line(f"  {name}", _means(_run(task, "claim_only"), "overall")))
-    ceiling = ["", _number(dense.mean("overall", ORACLE)), "0.000", "", "0.000"]
+    reached = dense.mean("overall", ORACLE)
+    ceiling = ["", _number(reached), "0.000", _number(None if reached is None else 1 - reached), "0.000"]
     lines += ["stance oracle: topic by the base, stance perfect; a ceiling", _line("", ceiling), "─" * WIDTH]
     return "\n".join([*lines, *_notes(task, dense, compared)]) + "\n"
 
@@ -78,8 +79,8 @@ def _title(slice_name: str, task: TaskResult, dense: RunResult) -> str:
 
 
 def _notes(task: TaskResult, dense: RunResult, compared: dict[tuple[str, str], Comparison]) -> Iterator[str]:
-    yield "The first R documents (R = number of right ones) are right (P@R), or wrong: hard = on the claim, of the other"
-    yield "stance; semi-hard = of the stance, on another claim; easy = neither. The four sum to 1."
+    yield "Of the first R documents (R = how many are right) P@R are right; hard: on the claim, of the other stance;"
+    yield "semi-hard: of the stance, on another claim; easy: neither. The four sum to 1."
     left_out = sum(task.counts["left_out"].values())
     if left_out:
         yield f"Left out: {left_out} (claim, stance) pairs without a single right document."

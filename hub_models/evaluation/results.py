@@ -11,10 +11,9 @@ import hashlib
 import importlib.metadata
 import json
 import math
-import os
 import platform
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -23,6 +22,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from hub_models.atomic import write_bytes
 
 SCHEMA_VERSION = 1
 RESULTS_NAME = "results.json"
@@ -160,7 +161,8 @@ class Results(_Part):
         content = self.model_dump(mode="python", exclude_none=False)
         _drop_empty_reasons(content)
         _check_finite(content, "results")
-        write_atomic(path, json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(path, json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n")
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -190,13 +192,14 @@ class Results(_Part):
             ) from error
 
 
-def write_per_query(folder: Path, name: str, columns: dict[str, Sequence[Any] | NDArray[Any]]) -> PerQuery:
+def write_per_query(folder: Path, name: str, columns: Mapping[str, Sequence[Any] | NDArray[Any]]) -> PerQuery:
     """Write per-query values to ``folder/per_query/name.parquet`` and return its reference."""
     path = folder / "per_query" / f"{name}.parquet"
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table(dict(columns)), sink, compression="zstd")
     content = sink.getvalue().to_pybytes()
-    write_atomic(path, content)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_bytes(path, content)
     return PerQuery(path=path.relative_to(folder).as_posix(), sha256=hashlib.sha256(content).hexdigest())
 
 
@@ -215,23 +218,6 @@ def read_per_query(folder: Path, reference: PerQuery) -> pa.Table:
     if found != reference.sha256:
         raise ValueError(f"{path}: got SHA-256 {found}, wanted {reference.sha256}; evaluate anew")
     return pq.read_table(pa.BufferReader(content))
-
-
-def write_atomic(path: Path, content: bytes) -> None:
-    """Write beside the target and rename, so that no reader ever sees half a file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    staged = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with staged.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        staged.replace(path)
-    except OSError as error:
-        staged.unlink(missing_ok=True)
-        raise OSError(
-            error.errno, f"{path} was not written: {error.strerror}; the old file, if any, still stands"
-        ) from error
 
 
 def environment(device: str) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+Float64 = NDArray[np.float64]
+
 _BLOCK = 2**22  # numbers drawn at once: bounds memory, whatever the number of units
 
 
@@ -46,25 +48,31 @@ class PairedDifference:
 
 
 def paired_difference(
-    differences: NDArray[np.float64],
-    units: Sequence[str],
-    *,
-    level: float = 0.95,
-    resamples: int = 10_000,
-    seed: int = 0,
+    differences: Float64, units: Sequence[str], *, level: float = 0.95, resamples: int = 10_000, seed: int = 0
 ) -> PairedDifference:
-    """Bootstrap the mean of paired differences by unit.
+    """`paired_differences` of a single metric: float64[n_queries]."""
+    (found,) = paired_differences(differences[:, None], units, level=level, resamples=resamples, seed=seed)
+    return found
+
+
+def paired_differences(
+    differences: Float64, units: Sequence[str], *, level: float = 0.95, resamples: int = 10_000, seed: int = 0
+) -> list[PairedDifference]:
+    """Bootstrap the means of paired differences by unit, several metrics on the same draws.
 
     With few units percentile intervals are a little short: of 95 % intervals of normal differences, 93 % cover the
     truth with 30 units and 91 % with 14.
 
     Args:
-        differences: float64[n_queries], system minus baseline on the same query.
-        units: The unit (claim id) of each query. A drawn unit brings all its queries, so units of different size
-            weigh as they do in the plain mean.
+        differences: float64[n_queries, n_metrics], system minus baseline on the same query.
+        units: The unit (claim id) of each query. A drawn unit brings all its queries, so units of different size weigh
+            as they do in the plain mean.
         level: Coverage in (0, 1).
         resamples: Draws for the interval, and again for the p-value.
         seed: Same seed, same numbers.
+
+    Returns:
+        One for each metric.
 
     Raises:
         ValueError: If there is no query, the lengths differ, or a difference is not finite.
@@ -73,34 +81,36 @@ def paired_difference(
         raise ValueError(
             f"got {len(differences)} differences and {len(units)} units, wanted one unit for each of 1 or more"
         )
-    if not np.isfinite(differences).all():
-        raise ValueError(
-            f"got a difference that is not finite for unit {units[int(np.argmin(np.isfinite(differences)))]!r}"
-        )
+    finite = np.isfinite(differences).all(axis=1)
+    if not finite.all():
+        raise ValueError(f"got a difference that is not finite for unit {units[int(np.argmin(finite))]!r}")
     _, index = np.unique(np.asarray(units), return_inverse=True)
-    sums = np.bincount(index, weights=differences)
     counts = np.bincount(index).astype(np.float64)
-    n = len(sums)
-    delta = float(sums.sum() / counts.sum())
+    sums = np.stack([np.bincount(index, weights=column) for column in differences.T], axis=1)
+    n = len(counts)
+    deltas = sums.sum(axis=0) / counts.sum()
     if n < 2:
-        return PairedDifference(delta, None, None, None, n, level, resamples, seed)
+        return [PairedDifference(float(d), None, None, None, n, level, resamples, seed) for d in deltas]
 
     rng = np.random.default_rng(seed)
     block = max(1, _BLOCK // n)
     sizes = [min(block, resamples - start) for start in range(0, resamples, block)]
-    means = np.empty(0)
+    means = []
     for size in sizes:
         drawn = rng.multinomial(n, np.full(n, 1 / n), size=size).astype(np.float64)  # how often each unit was drawn
-        means = np.append(means, (drawn @ sums) / (drawn @ counts))
+        means.append((drawn @ sums) / (drawn @ counts)[:, None])
     tail = (1 - level) / 2
-    low, high = np.quantile(means, [tail, 1 - tail])
+    low, high = np.quantile(np.concatenate(means), [tail, 1 - tail], axis=0)
 
-    # Under no difference a unit's sign is a coin. The slack keeps a draw equal to the observed one from being lost to
-    # rounding.
-    slack = 1e-12 * np.abs(sums).sum()
-    extreme = 0
+    # Under no difference a unit's sign is a coin. The slack keeps a draw that equals what was observed from being lost
+    # to rounding.
+    observed = np.abs(sums.sum(axis=0)) - 1e-12 * np.abs(sums).sum(axis=0)
+    extreme = np.zeros(len(deltas))
     for size in sizes:
         signs = rng.integers(0, 2, size=(size, n)) * 2.0 - 1.0
-        extreme += int((np.abs(signs @ sums) >= abs(sums.sum()) - slack).sum())
+        extreme += (np.abs(signs @ sums) >= observed).sum(axis=0)
     p = (1 + extreme) / (1 + resamples)
-    return PairedDifference(delta, float(low), float(high), p, n, level, resamples, seed)
+    return [
+        PairedDifference(float(d), float(lo), float(hi), float(q), n, level, resamples, seed)
+        for d, lo, hi, q in zip(deltas, low, high, p, strict=True)
+    ]

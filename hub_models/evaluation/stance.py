@@ -39,7 +39,7 @@ from hub_models.evaluation.metrics import (
     stance_values,
 )
 from hub_models.evaluation.results import Comparison, Metric
-from hub_models.evaluation.significance import paired_difference
+from hub_models.evaluation.significance import paired_differences
 from hub_models.retrieval.dense import DenseIndex
 
 Encode = Callable[[Sequence[str]], Float32]
@@ -56,7 +56,7 @@ ORACLE = "stance_oracle_precision_at_r"
 COMPARED = STANCE_METRICS[:5]
 
 _TOP = 10  # document ids kept for each query
-_BLOCK = 2**24  # scores held at once
+_BLOCK = 2**22  # scores held at once
 
 
 # -- what is asked and what is right -------------------------------------------------------------------------------
@@ -185,10 +185,10 @@ def queries_of(judged: Judgements, query_template: str | None) -> list[Query]:
     queries = []
     for row, claim in enumerate(judged.claims):
         if query_template is None:
-            queries += [Query(f"{claim.claim_id}:{s}", row, s, None, claim.claim) for s in STANCES if relevant[s][row]]
+            queries += [Query(f"{claim.claim_id}-{s}", row, s, None, claim.claim) for s in STANCES if relevant[s][row]]
             continue
         queries += [
-            Query(f"{claim.claim_id}:{i.id}", row, i.stance, i, format_query(query_template, i.text, claim.claim))
+            Query(f"{claim.claim_id}-{i.id}", row, i.stance, i, format_query(query_template, i.text, claim.claim))
             for i in INSTRUCTIONS
             if relevant[i.stance][row]
         ]
@@ -463,23 +463,23 @@ def compare(table: Table, baseline: Table, name: str, *, resamples: int = 10_000
             f"{len(set(keys) & set(place))} are the same; evaluate both on the same data and split"
         )
     match = np.array([place[key] for key in keys])
-    comparisons = []
+    comparisons: list[Comparison] = []
     for slice_name, rows in slices_of(table).items():
-        claims = table["claim_id"][rows].tolist()
-        for metric in COMPARED if rows.any() else ():
-            found = paired_difference(
-                (table[metric] - baseline[metric][match])[rows], claims, resamples=resamples, seed=seed
+        if not rows.any():
+            continue
+        differences = np.stack([(table[m] - baseline[m][match])[rows] for m in COMPARED], axis=1)
+        found = paired_differences(differences, table["claim_id"][rows].tolist(), resamples=resamples, seed=seed)
+        comparisons += [
+            Comparison(
+                baseline=name,
+                slice=slice_name,
+                metric=metric,
+                **asdict(difference),
+                unit="claim",
+                reason="one claim gives nothing to resample" if difference.low is None else None,
             )
-            comparisons.append(
-                Comparison(
-                    baseline=name,
-                    slice=slice_name,
-                    metric=metric,
-                    **asdict(found),
-                    unit="claim",
-                    reason="one claim gives nothing to resample" if found.low is None else None,
-                )
-            )
+            for metric, difference in zip(COMPARED, found, strict=True)
+        ]
     return comparisons
 
 

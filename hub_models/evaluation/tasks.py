@@ -63,7 +63,7 @@ class StanceRetrieval(AbsTaskRetrieval):  # type: ignore[misc]
         self._queries = [
             q for q in queries_of(self._judged, query_template) if q.instruction is not None and not q.instruction.seen
         ]
-        self.metadata = TaskMetadata(
+        self._metadata = TaskMetadata(
             name=name or f"{data.source}-stance",
             description="Given a claim and a stance, find the arguments that take this stance on this claim.",
             reference="https://arxiv.org/abs/2608.28283",
@@ -79,6 +79,11 @@ class StanceRetrieval(AbsTaskRetrieval):  # type: ignore[misc]
         super().__init__()
         # Every R must be seen whole, and a tie at the end must not be cut by chance.
         self._top_k = max(self._top_k, 2 * int(self._judged.labels.astype(bool).sum(axis=1).max()))
+
+    @property
+    def metadata(self) -> TaskMetadata:
+        """What the task is. No attribute of the instance: mteb deletes that one when it unloads the data."""
+        return self._metadata
 
     def load_data(self, num_proc: int | None = None, *, timer: Any = None, **kwargs: Any) -> None:
         """Lay the judgements out as mteb's corpus, queries and qrels; the query text is fully formatted."""

@@ -48,7 +48,7 @@ class DenseIndex:
         """
         if queries.shape[1:] != self._vectors.shape[1:]:
             raise ValueError(
-                f"got queries of dimension {queries.shape[1:]}, wanted {self._vectors.shape[1:]} as the documents have; "
+                f"got queries of dimension {queries.shape[1:]}, wanted {self._vectors.shape[1:]} like the documents; "
                 "encode both with one model"
             )
         scores = queries @ self._vectors.T

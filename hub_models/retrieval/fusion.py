@@ -34,7 +34,7 @@ def fuse(dense: ArrayLike, bm25: ArrayLike, weight: float) -> NDArray[np.float64
     Raises:
         ValueError: If a score is not finite (naming the list), the shapes differ, or the weight is negative.
     """
-    _check_weight(weight)
+    check_weight(weight)
     a, b = np.asarray(dense, np.float64), np.asarray(bm25, np.float64)
     if a.shape != b.shape:
         raise ValueError(
@@ -61,7 +61,7 @@ def fuse_lists(dense: Mapping[str, float], bm25: Mapping[str, float], weight: fl
     Raises:
         ValueError: If a score is not finite (naming list and document), or the weight is negative.
     """
-    _check_weight(weight)
+    check_weight(weight)
     for name, scores in (("dense", dense), ("bm25", bm25)):
         for doc, score in scores.items():
             if not math.isfinite(score):
@@ -89,6 +89,7 @@ def _stretch(scores: Mapping[str, float]) -> dict[str, float]:
     return {doc: (score - low) / (high - low) if high > low else 1.0 for doc, score in scores.items()}
 
 
-def _check_weight(weight: float) -> None:
+def check_weight(weight: float) -> None:
+    """Refuse a lexical weight that is no number of 0 or more."""
     if not (math.isfinite(weight) and weight >= 0):
         raise ValueError(f"got the lexical weight {weight}, wanted a number of 0 or more, such as 0.1")

@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from builders import plain, stance_data, tangled
 from hypothesis import given, settings
@@ -127,6 +128,15 @@ def test_rows_come_by_claim_instruction_and_round() -> None:
     assert {(row["source"], row["licence"]) for row in rows} == {("made-up", "cc0-1.0")}
 
 
+def test_no_dictionary_holds_a_value_twice() -> None:
+    """Parquet files of such dictionaries differ from one run to the next."""
+    (batch,) = build(plain(3))["mixed_aug"].batches()
+    flat = [*(c for c in batch.columns if pa.types.is_dictionary(c.type)), *batch["negatives"].flatten().flatten()]
+    assert len(flat) == 8 + 3
+    for column in flat:
+        assert len(set(column.dictionary.to_pylist())) == len(column.dictionary)
+
+
 def test_the_same_seed_gives_the_same_rows_in_whatever_order_the_data_comes() -> None:
     data = plain(6)
     random = Random(0)
@@ -232,7 +242,7 @@ def test_too_little_data_says_what_is_missing() -> None:
         {c: {"support": [f"{c} s"], "attack": [f"{c} a"]} for c in ("x", "y")}, groups={"x": "g", "y": "g"}
     )
     with pytest.raises(
-        ValueError, match="no semi-hard negative for \\('x', support\\).*group 'g'; add claims of other"
+        ValueError, match=r"no semi-hard negative for \('x', support\).*group 'g'; add claims of other"
     ):
         build(one_group)
     no_easy = stance_data(  # whatever attacks y or z supports the other one
@@ -242,10 +252,19 @@ def test_too_little_data_says_what_is_missing() -> None:
             "z": {"support": ["t"], "attack": ["r"]},
         }
     )
-    with pytest.raises(ValueError, match="no easy negative for \\('x', support\\)"):
+    with pytest.raises(ValueError, match=r"no easy negative for \('x', support\)"):
         build(no_easy)
     data = plain(3)
     with pytest.raises(
-        ValueError, match="half of its 120 hard negatives, 60, .* only .* have a positive with one \\(1 inv"
+        ValueError, match=r"half of its 120 hard negatives, 60, .* only .* have a positive with one \(1 inv"
     ):
         build(replace(data, inversions=data.inversions[:1]))
+
+
+@pytest.mark.parametrize(("batch", "dictionary"), [(7, 20_000), (100_000, 0), (7, 10)])
+def test_batches_and_encodings_change_no_row(monkeypatch: pytest.MonkeyPatch, batch: int, dictionary: int) -> None:
+    aug = build(plain(4))["mixed_aug"]
+    whole = rows_of(aug)
+    monkeypatch.setattr("dataset_builders.stance.curricula._BATCH", batch)
+    monkeypatch.setattr("dataset_builders.stance.curricula._DICTIONARY", dictionary)
+    assert rows_of(aug) == whole and len({b.schema for b in aug.batches()}) == 1

@@ -41,7 +41,7 @@ def test_a_query_without_a_match_finds_nothing(query: str) -> None:
 
 @pytest.mark.parametrize("corpus", EDGES["corpora_without_a_term"])
 def test_a_corpus_without_a_word_is_refused(corpus: list[str]) -> None:
-    with pytest.raises(ValueError, match="none of the . documents has a word"):
+    with pytest.raises(ValueError, match=r"none of the . documents has a word"):
         BM25(corpus, [str(i) for i in range(len(corpus))])
 
 
@@ -59,7 +59,7 @@ def test_ties_go_by_id_whatever_the_order_of_the_corpus() -> None:
 def test_wrong_arguments_are_refused() -> None:
     with pytest.raises(ValueError, match="got 1 texts and 2 ids"):
         BM25(["a"], ["1", "2"])
-    with pytest.raises(ValueError, match="ids must be distinct; doubled: \\['1'\\]"):
+    with pytest.raises(ValueError, match=r"ids must be distinct; doubled: \['1'\]"):
         BM25(["a", "b"], ["1", "1"])
     with pytest.raises(ValueError, match="got k = 0, wanted at least 1"):
         BM25(["a"], ["1"]).search("a", 0)

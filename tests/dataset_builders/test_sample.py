@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from statistics import mean
 
@@ -27,7 +28,8 @@ NEGATIONS = {
     "nobody",
 }
 CONCESSIONS = {"but", "yet", "although", "however", "though", "while", "despite", "still"}
-VERDICTS = {"yes", "no", "actually", "wrong", "true", "false", "indeed", "correct", "incorrect"}
+VERDICT = re.compile(r"(yes|no|actually|wrong|true|false|indeed|correct|incorrect)\b[,.:;!]", re.IGNORECASE)
+NEGATING = {"not", "no", "never", "do", "does", "did"}
 OPENINGS = {"support": "The claim is true because ", "attack": "The claim is false because "}
 
 
@@ -42,12 +44,12 @@ def stance_of(sample: StanceData) -> dict[str, str]:
     return {r.argument_id: r.stance for r in sample.relations}
 
 
-def test_sixty_claims_in_their_splits(sample: StanceData) -> None:
-    assert Counter(c.split for c in sample.claims) == {"train": 40, "validation": 6, "test": 14}
+def test_claims_in_their_splits(sample: StanceData) -> None:
+    assert Counter(c.split for c in sample.claims) == {"train": 120, "validation": 20, "test": 40}
     assert len({c.domain for c in sample.claims}) >= 12
     assert {c.veracity for c in sample.claims} == {"true", "false", "contested"}
     assert {c.licence for c in sample.claims} | {a.licence for a in sample.arguments} == {"cc-by-4.0"}
-    assert len({c.group_id for c in sample.claims}) == 60, "no two claims are near duplicates or share an argument"
+    assert len({c.group_id for c in sample.claims}) == 180, "no two claims are near duplicates or share an argument"
 
 
 def test_two_explicit_and_two_natural_arguments_a_side(sample: StanceData, stance_of: dict[str, str]) -> None:
@@ -70,12 +72,12 @@ def test_only_explicit_arguments_name_their_verdict(sample: StanceData, stance_o
             assert a.text.startswith(OPENINGS[stance_of[a.argument_id]]), a.argument_id
         else:
             assert "the claim" not in text_key(a.text), a.argument_id
-            assert words(a.text)[0] not in VERDICTS, a.argument_id
+            assert not VERDICT.match(a.text), a.argument_id
 
 
 def test_texts_are_of_one_length_and_all_different(sample: StanceData) -> None:
     texts = [a.text for a in sample.arguments] + [i.inverted for i in sample.inversions]
-    assert len({text_key(t) for t in texts}) == len(texts) == 480 + 432
+    assert len({text_key(t) for t in texts}) == len(texts) == 1440 + 1280
     assert [a.argument_id for a in sample.arguments if not 10 <= len(words(a.text)) <= 40] == []
     assert [c.claim_id for c in sample.claims if not 5 <= len(words(c.claim)) <= 16] == []
 
@@ -97,13 +99,14 @@ def test_inversions_flip_the_verdict_and_keep_the_words(sample: StanceData) -> N
         if i.style == "explicit":
             other = "attack" if i.original_stance == "support" else "support"
             assert i.inverted.startswith(OPENINGS[other]), i.inversion_id
-        assert 0.4 <= jaccard(i.original, i.inverted) < 1, i.inversion_id
-        assert set(words(i.inverted)) - set(words(i.original)) - {"not"}, f"{i.inversion_id}: merely a 'not' put in"
+        assert jaccard(i.original, i.inverted) >= 0.4, i.inversion_id
+        before, after = ([w for w in words(t) if w not in NEGATING] for t in (i.original, i.inverted))
+        assert before != after, f"{i.inversion_id}: merely a 'not' put in or taken out"
     assert 0.5 <= mean(jaccard(i.original, i.inverted) for i in sample.inversions) <= 0.8
 
 
 def test_no_cheap_cue_tells_the_sides_of_natural_arguments(sample: StanceData, stance_of: dict[str, str]) -> None:
-    """Negations, concessions and lengths are as frequent on either side: counting words must not give a stance away."""
+    """Negations, concessions and lengths are as frequent on either side: counting them gives no stance away."""
     natural = defaultdict(list)
     for a in sample.arguments:
         if a.style == "natural":

@@ -164,16 +164,16 @@ def test_broken_files_are_refused(tmp_path: Path, content: bytes, message: str) 
 def test_wrong_places_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no such file or folder; give a JSONL or parquet file"):
         sources.load("mine", tmp_path / "absent.jsonl")
-    with pytest.raises(ValueError, match="the folder holds no .jsonl or .parquet file"):
+    with pytest.raises(ValueError, match=r"the folder holds no .jsonl or .parquet file"):
         sources.load("mine", tmp_path)
     (tmp_path / "rows.csv").write_text("claim,support\n")
-    with pytest.raises(ValueError, match="got a file of type '.csv', wanted one of"):
+    with pytest.raises(ValueError, match=r"got a file of type '.csv', wanted one of"):
         sources.load("mine", tmp_path / "rows.csv")
 
 
 def test_an_unknown_source_without_data_is_refused() -> None:
     with pytest.raises(
-        ValueError, match="got the source 'sampel', wanted one of .*or your own data.*Did you mean 'sample'"
+        ValueError, match=r"got the source 'sampel', wanted one of .*or your own data.*Did you mean 'sample'"
     ):
         sources.load("sampel")
     with pytest.raises(ValueError, match="perspectrum: the data does not come with the package"):
@@ -238,7 +238,7 @@ def test_the_mteb_view_agrees_with_the_relations() -> None:
 def test_an_inversion_of_an_absent_argument_is_refused() -> None:
     sample = sources.load("sample")
     ghost = [replace(sample.inversions[0], argument_id="ghost")]
-    with pytest.raises(ValueError, match="1 inversions name a claim or argument that is not there.*'ghost'"):
+    with pytest.raises(ValueError, match=r"1 inversions name a claim or argument that is not there.*'ghost'"):
         sources.merge.merge("s", sample.claims, sample.arguments, sample.relations, ghost)
 
 
@@ -263,7 +263,7 @@ def test_perspectrum(external: Path) -> None:
 
 def test_perspectrum_says_which_file_is_missing(tmp_path: Path) -> None:
     (tmp_path / "perspectrum_with_answers_v1.0.json").write_text("[]")
-    with pytest.raises(FileNotFoundError, match="perspective_pool_v1.0.json.*not found; wanted the files of"):
+    with pytest.raises(FileNotFoundError, match=r"perspective_pool_v1.0.json.*not found; wanted the files of"):
         sources.load("perspectrum", tmp_path)
 
 
@@ -275,5 +275,5 @@ def test_perspectrum_refuses_an_unknown_label(tmp_path: Path) -> None:
         ("dataset_split_v1.0.json", {"1": "train"}),
     ):
         (tmp_path / name).write_text(json.dumps(content))
-    with pytest.raises(ValueError, match="got stance_label_3 'SUPORT', wanted one of .*Did you mean 'SUPPORT'"):
+    with pytest.raises(ValueError, match=r"got stance_label_3 'SUPORT', wanted one of .*Did you mean 'SUPPORT'"):
         sources.load("perspectrum", tmp_path)

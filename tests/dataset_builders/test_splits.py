@@ -107,7 +107,7 @@ def test_the_splits_of_the_source_are_kept() -> None:
 def test_some_claims_with_a_split_and_some_without_are_refused() -> None:
     data = plain(3)
     mixed = replace(data, claims=[replace(data.claims[0], split=None), *data.claims[1:]])
-    with pytest.raises(ValueError, match="1 of 3 claims have no split, such as \\['c00'\\].*or none"):
+    with pytest.raises(ValueError, match=r"1 of 3 claims have no split, such as \['c00'\].*or none"):
         assign(mixed)
 
 

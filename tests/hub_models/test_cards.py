@@ -15,19 +15,13 @@ import yaml
 from markdown_it import MarkdownIt
 from run_folders import DATA, manifest, metric, results, run_folder
 
-from hub_models.cards import (
-    METRICS,
-    PERMISSIVE,
-    cell,
-    evaluation_results,
-    finite,
-    public_name,
-    release_licence,
-    search_snippet,
-    write_card,
-)
+from hub_models.card_results import evaluation_results, finite, public_name
+from hub_models.cards import PERMISSIVE, cell, figures, release_licence, search_snippet, write_card
+from hub_models.evaluation.report import COLUMNS
 from hub_models.evaluation.results import Results
 from hub_models.manifest import Manifest
+from hub_models.plan import plan
+from hub_models.recipe import load_recipe
 
 CASES = Path(__file__).resolve().parents[1] / "cases"
 
@@ -89,7 +83,7 @@ def test_model_index_is_the_results_file_and_nothing_else(tmp_path: Path) -> Non
     assert index["name"] == "stance-minilm-lora"
     slices = measured["tasks"]["sample-stance"]["runs"][0]["slices"]
     got = {(r["dataset"]["config"], m["type"]): m["value"] for r in index["results"] for m in r["metrics"]}
-    assert got == {(s, m): pytest.approx(slices[s][m]["mean"], abs=5e-5) for s in slices for m in METRICS}
+    assert got == {(s, m): pytest.approx(slices[s][m]["mean"], abs=5e-5) for s in slices for m in COLUMNS}
     assert {r["dataset"]["revision"] for r in index["results"]} == {"e" * 64}
 
 
@@ -169,7 +163,7 @@ def test_the_results_table(tmp_path: Path) -> None:
         ["slice", "", "NDCG@10", "P@R", "hard", "semi-hard", "easy"],
         ["overall: 70 queries, 240 documents", "base: org/base", "", "0.375", "", "", ""],
         ["", "this adapter", "0.550", "0.500", "0.100", "0.375", "0.025"],
-        ["", "difference to org/base", "", "+0.125 [+0.062, +0.188]", "", "", ""],
+        ["", "difference", "", "+0.125 [+0.062, +0.188]", "", "", ""],
         ["", "claim only, no instruction", "0.487", "0.438", "0.100", "0.438", "0.025"],
         ["", "ceiling: topic by the base, stance perfect", "", "0.688", "", "", ""],
         ["style=explicit: 70 queries, 130 documents", "this adapter", "0.675", "0.625", "0.100", "0.250", "0.025"],
@@ -177,8 +171,23 @@ def test_the_results_table(tmp_path: Path) -> None:
         ["style=natural: 70 queries, 110 documents", "this adapter", "0.425", "0.375", "0.100", "0.500", "0.025"],
         ["", "ceiling: topic by the base, stance perfect", "", "0.688", "", "", ""],
     ]
-    assert "95% intervals, 2000 resamples by claim, seed 0" in body
+    assert "95% intervals, 2,000 resamples of whole claims (14 of them), seed 0" in body
     assert "14 claims (split test) of sample-stance-arguments" in body
+
+
+def test_figures_in_the_run_folder_are_shown_and_others_are_not(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path / "run", results())
+    for place in (folder / "evaluation", tmp_path / "elsewhere"):
+        (place / "figures").mkdir(parents=True)
+        (place / "figures" / "sample-stance-composition.png").touch()
+        (place / "figures" / "a-top5.png").touch()
+    assert [f.name for f in figures(folder)] == ["sample-stance-composition.png", "a-top5.png"]
+    _, body = card_of(folder)
+    shown = re.findall(r"!\[.*?\]\((.*?)\)", body)
+    assert shown == ["evaluation/figures/sample-stance-composition.png", "evaluation/figures/a-top5.png"]
+    other = tmp_path / "elsewhere" / "results.json"
+    other.write_text(json.dumps(results()))
+    assert "![" not in write_card(folder, other).read_text()
 
 
 def test_the_manifest_says_where_the_numbers_come_from(tmp_path: Path) -> None:
@@ -186,6 +195,15 @@ def test_the_manifest_says_where_the_numbers_come_from(tmp_path: Path) -> None:
     write_card(folder)
     digest = hashlib.sha256((folder / "evaluation" / "results.json").read_bytes()).hexdigest()
     assert Manifest.read(folder).results_sha256 == digest
+
+
+def test_results_that_are_gone_are_gone_from_the_card_and_the_manifest(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path, results())
+    write_card(folder)
+    (folder / "evaluation" / "results.json").unlink()
+    head, body = card_of(folder)
+    assert "model-index" not in head and "Not measured yet." in body
+    assert Manifest.read(folder).results_sha256 is None
 
 
 def test_results_of_another_adapter_are_refused(tmp_path: Path) -> None:
@@ -218,8 +236,10 @@ def test_the_recipe_is_told_without_its_paths(tmp_path: Path) -> None:
     _, body = card_of(run_folder(tmp_path))
     settings = dict(next(t for t in tables(body) if t[0] == ["setting", "value"])[1:])
     assert settings["lora.r"] == "64"
-    assert settings["lora.target_modules"] == r"layer\.\d+\.(query|key)"
-    assert settings["negatives per anchor in a step"] == str(15 + 16)
+    assert settings["lora.target_modules"] == load_recipe("stance-minilm").lora.target_modules
+    assert (
+        settings["negatives per anchor in a step"] == str(15 + 16) == str(plan(load_recipe("stance-minilm")).negatives)
+    )
     assert "my.jsonl" not in body
 
 
@@ -294,7 +314,7 @@ def test_a_measured_path_is_not_published(tmp_path: Path) -> None:
     task["runs"][0]["compare"][0]["baseline"] = "/srv/runs/other"
     head, body = card_of(run_folder(tmp_path, measured))
     assert "/srv" not in body and "/srv" not in json.dumps(head)
-    assert "difference to other" in body
+    assert "| base: other |" in body
 
 
 # ------------------------------------------------------------------------------------------------ hand-written parts

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from typer.testing import CliRunner
 
 from hub_models.__main__ import app
@@ -174,10 +175,17 @@ def test_adapter_on_and_off_are_kept_apart_and_prompts_too(tmp_path: Path) -> No
         np.testing.assert_array_equal(encode_corpus(TEXTS, model, cache_dir=tmp_path), base)
     np.testing.assert_array_equal(encode_corpus(TEXTS, model, cache_dir=tmp_path), on)
     assert np.abs(on - base).max() > 1e-3
-    whole = encode_corpus(["ab c"], model, cache_dir=tmp_path)
     model.set_pooling_include_prompt(False)
+    whole = encode_corpus(["ab c"], model, cache_dir=tmp_path)
     split = encode_corpus(["c"], model, cache_dir=tmp_path, prompt="ab ")
     assert np.abs(whole - split).max() > 1e-4
+
+
+def test_a_static_embedding_can_be_cached_too(tmp_path: Path) -> None:
+    tokenizer = build("stance-bge-large").tokenizer.backend_tokenizer
+    static = SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_dim=8)], device="cpu")
+    expected = encode_corpus(["no.", "cars"], static, cache_dir=tmp_path)
+    np.testing.assert_array_equal(encode_corpus(["no.", "cars"], static, cache_dir=tmp_path), expected)
 
 
 # The command
@@ -196,10 +204,9 @@ def test_the_command_encodes_lines_that_end_at_lf_alone(tmp_path: Path) -> None:
 def test_the_command_refuses_before_encoding(tmp_path: Path) -> None:
     (tmp_path / "texts.txt").write_text("a\n")
     arguments = ["encode", "nobody/nothing", str(tmp_path / "texts.txt"), "--out"]
-    wide = {"COLUMNS": "400", "TERMINAL_WIDTH": "400"}
-    absent = CliRunner().invoke(app, [*arguments, str(tmp_path / "no" / "v.npy")], env=wide)
+    absent = CliRunner().invoke(app, [*arguments, str(tmp_path / "no" / "v.npy")])
     assert absent.exit_code == 2
     assert "does not exist; make it first" in absent.output
-    nobody = CliRunner().invoke(app, [*arguments, str(tmp_path / "v.npy")], env=wide)
+    nobody = CliRunner().invoke(app, [*arguments, str(tmp_path / "v.npy")])
     assert nobody.exit_code == 2
     assert "no such folder" in nobody.output

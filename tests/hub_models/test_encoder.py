@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
+from huggingface_hub.errors import GatedRepoError
 from sentence_transformers import SentenceTransformer
 
 from hub_models.encoder import attach_lora, identity, load, load_base, prompts, query_template_of
@@ -98,6 +100,10 @@ def test_the_end_token_reaches_plain_loading(tmp_path: Path) -> None:
     assert plain.tokenizer.padding_side == "left"
     assert tokens(plain, [SHORT, LONG])[0].tolist() == tokens(model, [SHORT, LONG])[0].tolist()
     np.testing.assert_allclose(plain.encode([SHORT, LONG]), model.encode([SHORT, LONG]), atol=1e-6)
+
+
+def test_probing_the_end_token_leaves_no_length_behind() -> None:
+    assert load_base(tiny(QWEN3), device="cpu").tokenizer.backend_tokenizer.truncation is None
 
 
 def test_an_end_token_that_the_tokenizer_lacks_is_an_error() -> None:
@@ -222,6 +228,11 @@ def test_a_base_without_a_transformer_is_an_error(tmp_path: Path) -> None:
         load_base(load_recipe(BGE, [f"base={folder}"]), device="cpu")
 
 
+def test_a_base_with_its_own_modules_answers_as_if_plainly_loaded(minilm: SentenceTransformer) -> None:
+    model = load_base(load_recipe("stance-minilm"), device="cpu")
+    np.testing.assert_array_equal(model.encode([SHORT, LONG]), minilm.encode([SHORT, LONG]))
+
+
 # Loading
 
 
@@ -249,6 +260,20 @@ def test_a_path_that_does_not_exist_names_its_neighbour(tmp_path: Path) -> None:
 def test_what_is_neither_folder_nor_model_is_an_error(source: str) -> None:
     with pytest.raises(FileNotFoundError, match="no such folder, and neither the Hub nor its local cache"):
         load(source)
+
+
+def test_a_revision_that_is_not_cached_is_named() -> None:
+    with pytest.raises(FileNotFoundError, match=f"model 'slant-tests/tiny-bge-large' at {'9' * 40}"):
+        load(install_tiny(BGE), revision="9" * 40)
+
+
+def test_a_gated_model_speaks_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: Any, **options: Any) -> str:
+        raise GatedRepoError("ask for access", response=Mock())
+
+    monkeypatch.setattr("hub_models.encoder.hf_hub_download", refuse)
+    with pytest.raises(GatedRepoError, match="ask for access"):
+        load("org/gated")
 
 
 def test_a_base_that_does_not_exist_is_an_error() -> None:
@@ -339,7 +364,3 @@ def test_the_template_of_a_folder_without_manifest_is_the_default(tmp_path: Path
 def test_the_base_of_a_recipe_is_asked_with_the_recipes_template(name: str) -> None:
     recipe = load_recipe(name)
     assert query_template_of(recipe.base) == recipe.query_template
-
-
-def test_tiny_models_are_installed_once() -> None:
-    assert install_tiny(BGE) == install_tiny(BGE) == "slant-tests/tiny-bge-large"

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 from typer.testing import CliRunner
@@ -12,7 +15,7 @@ from hub_models.__main__ import app
 from hub_models.adapter import attach_lora
 from hub_models.encoder import load_base
 from hub_models.plan import plan
-from hub_models.recipe import load_recipe
+from hub_models.recipe import LORA_TARGETS, load_recipe
 from tests.tiny import SHRUNK, tiny
 
 
@@ -21,6 +24,7 @@ from tests.tiny import SHRUNK, tiny
     [
         ("stance-qwen3-8b", 174_587_904, 7_567_295_488),
         ("stance-bge-large", 28_311_552, 335_141_888),
+        # By hand: 24 × (4 × 1024 × 4096 + 2 × 1024 × 16384 + 2 × 1024) + 32128 × 1024 + 32 × 32 + 1024.
         ("stance-instructor-xl", 31_457_280, 1_240_909_824),
         # MiniLM by hand: 6 layers × 64 × (4 × (384 + 384) + 2 × (384 + 1536)).
         ("stance-minilm", 6 * 64 * (4 * 768 + 2 * 1920), 22_713_216),
@@ -30,6 +34,25 @@ def test_parameters_are_counted_exactly(name: str, trainable: int, base: int) ->
     made = plan(load_recipe(name))
     assert (made.trainable, made.base) == (trainable, base)
     assert made.total == base + trainable + (1024 * 768 if name == "stance-instructor-xl" else 0)
+
+
+@pytest.mark.parametrize("model_type", sorted(LORA_TARGETS))
+def test_every_known_architecture_can_be_planned(model_type: str) -> None:
+    overrides = ["base=org/x", f"architecture.model_type={model_type}"]
+    made = plan(load_recipe("stance-minilm", overrides))
+    assert 0 < made.trainable < made.base
+    assert all(size > 0 for size in made.memory.values())
+
+
+def test_a_misspelt_dimension_is_an_error() -> None:
+    recipe = load_recipe("stance-minilm", ["architecture.hiden_size=12"])
+    with pytest.raises(ValueError, match=r"a bert configuration has no hiden_size\. Did you mean 'hidden_size'\?"):
+        plan(recipe)
+
+
+def test_the_recipes_architecture_is_that_of_the_real_base() -> None:
+    # Without the block the plan comes from the base's own config.json.
+    assert plan(load_recipe("stance-minilm", ["architecture=null"])) == plan(load_recipe("stance-minilm"))
 
 
 def test_another_rank_scales_the_adapter() -> None:
@@ -66,10 +89,27 @@ def test_processes_share_the_batch_and_drop_the_partial_step() -> None:
     assert two.memory["frozen weights"] == one.memory["frozen weights"]
 
 
-def test_without_a_dose_the_steps_are_unknown_and_the_table_says_so() -> None:
-    made = plan(load_recipe("stance-minilm", ["data=mine.jsonl"]))
-    assert (made.rows, made.steps, made.tokens) == (None, None, None)
-    assert "unknown without a dose" in made.table()
+def test_without_a_dose_the_rows_of_a_built_folder_count(tmp_path: Path) -> None:
+    readme = ["---", "configs:"]
+    for config, rows in [("homogeneous", 33), ("mixed", 40)]:
+        path = f"{config}/train-0.parquet"
+        (tmp_path / config).mkdir()
+        pq.write_table(pa.table({"claim": ["x"] * rows}), tmp_path / path)
+        readme += [f"- config_name: {config}", f"  data_files: [{{split: train, path: {path}}}]"]
+    (tmp_path / "README.md").write_text("\n".join([*readme, "---", ""]))
+    data = f"data={tmp_path}"
+    made = plan(load_recipe("stance-minilm", [data]))
+    assert (made.rows, made.steps) == (40, 3)
+    assert plan(load_recipe("stance-minilm", [data, "data.0.config=homogeneous"])).rows == 33
+    assert plan(load_recipe("stance-minilm", [data, "data.0.dose=7"])).rows == 7
+    assert plan(load_recipe("stance-minilm", [data, "data.0.split=validation"])).rows is None
+
+
+def test_rows_that_nobody_knows_are_said_to_be_unknown(tmp_path: Path) -> None:
+    for data in ("nowhere.jsonl", str(tmp_path)):
+        made = plan(load_recipe("stance-minilm", [f"data={data}"]))
+        assert (made.rows, made.steps, made.tokens) == (None, None, None)
+        assert "unknown: build the triplets first, or set data.0.dose=ROWS" in made.table()
 
 
 def test_memory_by_part() -> None:
@@ -114,6 +154,6 @@ def test_the_command_prints_the_plan() -> None:
     ],
 )
 def test_the_command_refuses_with_a_reason(arguments: list[str], words: str) -> None:
-    result = CliRunner().invoke(app, ["plan", *arguments], env={"COLUMNS": "400", "TERMINAL_WIDTH": "400"})
+    result = CliRunner().invoke(app, ["plan", *arguments])
     assert result.exit_code == 2
     assert words in result.output

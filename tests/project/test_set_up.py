@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
+import shlex
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from types import ModuleType
@@ -109,6 +112,27 @@ def test_help_lists_every_target() -> None:
     assert listed == phony[1].split()
 
 
+def test_every_flag_of_the_quickstart_exists() -> None:
+    printed = make("-n", "quickstart").replace("\\\n", " ")
+    commands = [
+        shlex.split(line) for line in printed.splitlines() if re.match(r"\S+/python (-m (?!pip|venv)|\w+\.py)", line)
+    ]
+    assert len(commands) == 4
+    for command in commands:
+        program = command[1:3] if command[1] == "-m" else command[1:2]
+        subcommand = [word for word in command[1 + len(program) :][:1] if program[0] == "-m"]
+        asked = subprocess.run(
+            [sys.executable, *program, *subcommand, "--help"],
+            cwd=ROOT,
+            env={**os.environ, "COLUMNS": "200"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        missing = [word for word in command if word.startswith("--") and word not in asked.stdout]
+        assert missing == [], program
+
+
 def test_a_python_that_is_not_supported_is_refused_before_anything_is_made(tmp_path: Path) -> None:
     other = tmp_path / "python"
     other.write_text(
@@ -146,6 +170,6 @@ def test_the_changelog_has_the_version_that_is_built() -> None:
 def test_paths_named_in_these_pages_exist(name: str) -> None:
     text = (ROOT / name).read_text()
     named = re.findall(r"`((?:\w[\w.-]*/)+[\w.-]*|[\w-]+\.(?:py|md|txt|toml|cff))`", text)
-    made_later = ("data/", "runs/", "results/local")
-    missing = [path for path in named if not path.startswith(made_later) and not (ROOT / path).exists()]
+    elsewhere = ("data/", "runs/", "results/local", "hub_models/model_cards", "__main__.py")
+    missing = [path for path in named if not path.startswith(elsewhere) and not (ROOT / path).exists()]
     assert missing == []

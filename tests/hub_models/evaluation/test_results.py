@@ -8,7 +8,7 @@ import os
 import numpy as np
 import pytest
 
-from hub_models.evaluation import results as module
+from hub_models import atomic
 from hub_models.evaluation.results import (
     Comparison,
     Metric,
@@ -124,8 +124,10 @@ def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(module.os, "fsync", full)
-    with pytest.raises(OSError, match=r"results\.json was not written: No space left on device; the old file"):
+    monkeypatch.setattr(atomic.os, "fsync", full)
+    with pytest.raises(
+        OSError, match=r"No space left on device: not written, what was there still stands: .*results\.json"
+    ):
         _results(total_s=2.0).write(path)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["results.json"]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hub_models.evaluation.significance import paired_difference
+from hub_models.evaluation.significance import paired_difference, paired_differences
 
 
 def _clustered(seed: int = 0, n_units: int = 40) -> tuple[np.ndarray, list[str]]:
@@ -79,6 +79,16 @@ def test_one_seed_gives_one_answer_in_any_block_size(monkeypatch):
     blocked = paired_difference(differences, units, seed=3)
     monkeypatch.undo()
     assert blocked == paired_difference(differences, units, seed=3)
+
+
+def test_several_metrics_get_what_each_gets_alone():
+    differences, units = _clustered()
+    other = np.random.default_rng(1).normal(size=len(differences))
+    both = paired_differences(np.stack([differences, other], axis=1), units)
+    for found, alone in zip(both, [paired_difference(d, units) for d in (differences, other)], strict=True):
+        assert (found.delta, found.low, found.high, found.p) == pytest.approx(
+            (alone.delta, alone.low, alone.high, alone.p), abs=1e-12
+        )
 
 
 def test_no_difference_is_never_significant():

@@ -1,0 +1,183 @@
+"""A results file as a card shows it: the model-index of its metadata, and tables with intervals.
+
+Everything here is read from the results file; nothing is computed but the baseline's mean, which is ours minus the
+paired difference.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from huggingface_hub import EvalResult
+
+from hub_models.evaluation.report import COLUMNS
+from hub_models.evaluation.results import Comparison, Results, RunResult, TaskResult
+from hub_models.evaluation.stance import ORACLE
+from hub_models.manifest import is_machine_path
+
+NOT_COMPUTED = "not computed"
+SEEN_SLICE = "instructions=seen"
+
+
+def evaluation_results(results: Results) -> list[EvalResult]:
+    """The model-index entries of a results file: the dense runs, by task and slice; what is null is left out.
+
+    Raises:
+        ValueError: If a value is not finite.
+    """
+    entries = []
+    for name, task in results.tasks.items():
+        run = task.run("dense")
+        if run is None:
+            continue
+        for slice_name, metrics in run.slices.items():
+            if slice_name == SEEN_SLICE:  # what training asked for flatters
+                continue
+            for metric, label in COLUMNS.items():
+                if metric not in metrics or (value := metrics[metric].mean) is None:
+                    continue
+                entries.append(
+                    EvalResult(
+                        task_type="retrieval",
+                        task_name="Stance-aware argument retrieval",
+                        dataset_type=public_name(task.dataset),
+                        dataset_name=f"{name} ({slice_name})",
+                        dataset_config=slice_name,
+                        dataset_split=task.counts["split"],
+                        dataset_revision=task.revision,
+                        metric_type=metric,
+                        metric_name=label,
+                        metric_value=finite(value, f"{name}, {slice_name}, {metric}"),
+                    )
+                )
+    return entries
+
+
+def finite(value: float, where: str) -> float:
+    """``value`` as a plain float of four decimals: YAML would write a numpy number as a Python object.
+
+    Raises:
+        ValueError: If it is NaN or infinite.
+    """
+    number = round(float(value), 4)
+    if not math.isfinite(number):
+        raise ValueError(f"{where}: got {number}, wanted a finite number; a value that was not computed is null")
+    return number
+
+
+def public_name(name: str) -> str:
+    """A Hub id as it is; of a path of this machine the last part only."""
+    return re.split(r"[/\\]", name.rstrip("/\\"))[-1] if is_machine_path(name) else name
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a results table: who, and the formatted value by metric."""
+
+    label: str
+    values: dict[str, str]
+
+
+@dataclass(frozen=True)
+class SliceTable:
+    """The results on one slice of a task, over ``queries`` queries that search ``documents`` documents."""
+
+    name: str
+    queries: int
+    documents: int
+    rows: list[Row]
+
+
+@dataclass(frozen=True)
+class TaskTable:
+    """The results on one task, and what stands beside them."""
+
+    name: str
+    dataset: str
+    revision: str
+    query_template: str
+    split: str
+    claims: int
+    slices: list[SliceTable]
+    interval: str | None
+
+
+def task_table(name: str, task: TaskResult) -> TaskTable | None:
+    """The table of one task: base, adapter, their difference with its interval, claim only, and the ceiling."""
+    dense = task.run("dense")
+    if dense is None:
+        return None
+    claim_only = task.run("claim_only")
+    slices = []
+    for slice_name, metrics in dense.slices.items():
+        compared = [c for c in dense.compare if c.slice == slice_name and c.metric in COLUMNS]
+        baselines = list(dict.fromkeys(c.baseline for c in compared))
+        rows = []
+        for baseline in baselines:
+            by_metric = {c.metric: c for c in compared if c.baseline == baseline}
+            rows.append(Row(f"base: {public_name(baseline)}", _before(dense, slice_name, by_metric)))
+        rows.append(Row("this adapter", _means(dense, slice_name)))
+        for baseline in baselines:
+            by_metric = {c.metric: c for c in compared if c.baseline == baseline}
+            rows.append(
+                Row(
+                    f"difference to {public_name(baseline)}" if len(baselines) > 1 else "difference",
+                    {m: _interval(c) for m, c in by_metric.items()},
+                )
+            )
+        if claim_only is not None and slice_name in claim_only.slices:
+            rows.append(Row("claim only, no instruction", _means(claim_only, slice_name)))
+        if ORACLE in metrics:
+            rows.append(
+                Row("ceiling: topic by the base, stance perfect", {"precision_at_r": _number(metrics[ORACLE].mean)})
+            )
+        style = slice_name.partition("style=")[2]
+        documents = task.counts["style"][style]["documents"] if style else task.counts["documents"]
+        slices.append(SliceTable(slice_name, metrics["precision_at_r"].n, documents, rows))
+    return TaskTable(
+        name,
+        public_name(task.dataset),
+        task.revision,
+        task.query_template,
+        task.counts["split"],
+        task.counts["claims"],
+        slices,
+        _how(dense.compare),
+    )
+
+
+def _means(run: RunResult, slice_name: str) -> dict[str, str]:
+    return {m: _number(run.mean(slice_name, m)) for m in COLUMNS if m in run.slices[slice_name]}
+
+
+def _before(dense: RunResult, slice_name: str, by_metric: dict[str, Comparison]) -> dict[str, str]:
+    # The difference is paired, over the same queries: what was there before is the mean minus it.
+    return {
+        metric: NOT_COMPUTED if (mean := dense.mean(slice_name, metric)) is None else _number(mean - comparison.delta)
+        for metric, comparison in by_metric.items()
+    }
+
+
+def _number(value: float | None) -> str:
+    return NOT_COMPUTED if value is None else f"{value:.3f}"
+
+
+def _interval(comparison: Comparison) -> str:
+    delta = f"{comparison.delta:+.3f}"
+    if comparison.low is None or comparison.high is None:
+        return f"{delta} (no interval)"
+    return f"{delta} [{comparison.low:+.3f}, {comparison.high:+.3f}]"
+
+
+def _how(compare: Sequence[Comparison]) -> str | None:
+    with_interval = [c for c in compare if c.low is not None]
+    if not with_interval:
+        return None
+    first = with_interval[0]
+    return (
+        f"{first.level:.0%} intervals, {first.resamples:,} resamples of whole {first.unit}s "
+        f"({first.n_units} of them), seed {first.seed}"
+    )

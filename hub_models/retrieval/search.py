@@ -1,0 +1,166 @@
+"""Search that asks for a stance: the arguments that support a claim, or those that attack it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from sentence_transformers import SentenceTransformer
+
+from dataset_builders.instructions import DEFAULT_QUERY_TEMPLATE, STANCES, Stance, format_query, seen_for
+from dataset_builders.lexical import BM25
+from dataset_builders.text import check_text, did_you_mean
+from hub_models.corpus import encode_corpus
+from hub_models.encoder import load, query_template_of
+from hub_models.retrieval.dense import DenseIndex
+from hub_models.retrieval.fusion import WHOLE_CORPUS_LIMIT, check_weight, fuse, fuse_lists
+
+Float64 = NDArray[np.float64]
+
+CANDIDATES = 1_000
+"""How deep both lists go where a corpus is too large to fuse whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One document found.
+
+    Attributes:
+        id: Its key in the mapping, or its position in the list as a string.
+        text: The document, as it was given.
+        dense: Cosine of query and document in [-1, 1].
+        bm25: BM25 score of the claim, 0 where no word matches or the search was dense alone.
+        score: What the hits are sorted by; comparable within one search only.
+    """
+
+    id: str
+    text: str
+    dense: float
+    bm25: float
+    score: float
+
+
+class StanceSearch:
+    """Stance-aware search over texts held in memory.
+
+    Args:
+        model: A run folder or Hub id, loaded with its pinned base and its own query template; or a
+            `SentenceTransformer`, whose template is read off its prompts ``support`` and ``attack`` if it has them.
+        texts: The documents, as a list or as id to text.
+        cache_dir: Keeps the documents' vectors for the next time.
+
+    Attributes:
+        query_template: What formats instruction and claim into the query.
+        depth: How many candidates of either side are fused, or None where the whole corpus is (up to 200,000
+            documents).
+
+    Raises:
+        FileNotFoundError: If there is no such model.
+        ValueError: If there is no document, an id is no string, a document is empty or no valid Unicode, or the model
+            gives no usable vector.
+
+    Example:
+        ```python
+        search = StanceSearch("org/stance-minilm-lora", ["Uniforms level differences.", "Uniforms stifle expression."])
+        for hit in search.search("Schools should require uniforms.", stance="attack", k=1):
+            print(hit.score, hit.text)
+        ```
+    """
+
+    def __init__(
+        self,
+        model: SentenceTransformer | str | Path,
+        texts: Sequence[str] | Mapping[str, str],
+        *,
+        cache_dir: Path | None = None,
+    ) -> None:
+        documents = dict(texts) if isinstance(texts, Mapping) else {str(i): text for i, text in enumerate(texts)}
+        if not documents:
+            raise ValueError("got no document to search in, wanted at least one")
+        for key, text in documents.items():
+            if not isinstance(key, str):
+                raise ValueError(f"got the document id {key!r} of type {type(key).__name__}, wanted a string")
+            check_text(text, f"document {key!r}")
+        self._ids, self._texts = list(documents), list(documents.values())
+        self._by_id = np.argsort(np.argsort(np.array(self._ids)))  # rank of each document's id
+        if isinstance(model, SentenceTransformer):
+            self._model, self.query_template = model, _template_of_prompts(model)
+        else:
+            self._model, self.query_template = load(model), query_template_of(model)
+        self._dense = DenseIndex(self._texts, encode_corpus(self._texts, self._model, cache_dir=cache_dir))
+        self.depth = None if len(self._ids) <= WHOLE_CORPUS_LIMIT else CANDIDATES
+
+    def search(
+        self,
+        claim: str,
+        stance: Stance = "attack",
+        k: int = 10,
+        hybrid: float = 0.1,
+        *,
+        instruction: str | None = None,
+    ) -> list[Hit]:
+        """The ``k`` best documents, by score descending, then id ascending.
+
+        Args:
+            claim: What the documents should support or attack.
+            stance: Which of the two.
+            k: At most this many hits.
+            hybrid: Weight λ of BM25 beside the dense score; 0 is dense alone. BM25 is given the claim, never the
+                instruction: it keeps the search on the topic and knows nothing of stance.
+            instruction: Your own words for the stance, such as "Find statements rejecting"; else the first instruction
+                that training used for it.
+
+        Raises:
+            ValueError: If the claim or the instruction is empty or no valid Unicode, the stance unknown, ``k`` below
+                1, ``hybrid`` negative, or a hybrid search meant for documents without a single word.
+        """
+        check_text(claim, "claim")
+        if stance not in STANCES:
+            raise ValueError(f"got stance {stance!r}, wanted one of {list(STANCES)}.{did_you_mean(stance, STANCES)}")
+        if k < 1:
+            raise ValueError(f"got k = {k}, wanted at least 1")
+        check_weight(hybrid)
+        asked = check_text(instruction, "instruction") if instruction is not None else seen_for(stance)[0].text
+        query = format_query(self.query_template, asked, claim)
+        vector = encode_corpus([query], self._model, show_progress=False)
+        dense = self._dense.scores(vector)[0].astype(np.float64)
+        bm25 = self._bm25.scores(claim).astype(np.float64) if hybrid else np.zeros(len(dense))
+        score = self._fused(dense, bm25, hybrid)
+        best = np.lexsort((self._by_id, -score))[:k]
+        return [
+            Hit(self._ids[i], self._texts[i], float(dense[i]), float(bm25[i]), float(score[i]))
+            for i in best
+            if score[i] > -np.inf
+        ]
+
+    def _fused(self, dense: Float64, bm25: Float64, hybrid: float) -> Float64:
+        """float64[n_docs]; ``-inf`` for a document that is no candidate."""
+        if self.depth is None:
+            return fuse(dense, bm25, hybrid)
+        of_dense, of_bm25 = self._candidates(dense), self._candidates(np.where(bm25 > 0, bm25, -np.inf))
+        fused = fuse_lists(
+            {self._ids[i]: float(dense[i]) for i in of_dense}, {self._ids[i]: float(bm25[i]) for i in of_bm25}, hybrid
+        )
+        score = np.full(len(dense), -np.inf)
+        for i in {*of_dense, *of_bm25}:
+            score[i] = fused.get(self._ids[i], -np.inf)
+        return score
+
+    def _candidates(self, scores: Float64) -> list[int]:
+        """The places of the best `CANDIDATES` finite scores."""
+        return [int(i) for i in np.lexsort((self._by_id, -scores))[: self.depth] if scores[i] > -np.inf]
+
+    @cached_property
+    def _bm25(self) -> BM25:
+        return BM25(self._texts, self._ids)
+
+
+def _template_of_prompts(model: SentenceTransformer) -> str:
+    """A release stores its template with the first seen instruction filled in, as a prompt; take it out again."""
+    first = seen_for("attack")[0].text
+    prefix = (model.prompts or {}).get("attack") or ""
+    return prefix.replace(first, "{instruction}") + "{claim}" if first in prefix else DEFAULT_QUERY_TEMPLATE

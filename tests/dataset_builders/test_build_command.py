@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import write_jsonl
+from click.testing import Result
+from datasets import load_dataset
+from typer.testing import CliRunner
+
+from dataset_builders.__main__ import app
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def claims(n: int) -> list[dict[str, Any]]:
+    topics = ["tea", "chess", "rain", "jazz", "coal", "milk", "opera", "snow", "yoga", "rugby", "tulips", "ferries"]
+    return [
+        {
+            "claim": f"{t} is good for cities",
+            "support": [f"{t} pays", f"{t} heals"],
+            "attack": [f"{t} costs", f"{t} kills"],
+        }
+        for t in topics[:n]
+    ]
+
+
+def test_the_sample_builds_loads_and_is_up_to_date(tmp_path: Path) -> None:
+    result = run("build", "sample-stance-triplets", "--out", tmp_path)
+    assert result.exit_code == 0, result.output
+    assert "mixed_aug/train: 4,800 rows" in result.output and f"built: {tmp_path}" in result.output
+    files = {f: f.read_bytes() for f in tmp_path.rglob("*") if f.is_file()}
+    mixed_aug = load_dataset(str(tmp_path), "mixed_aug", split="train")
+    assert len(mixed_aug) == 40 * 20 * 6
+    assert load_dataset(str(tmp_path), split="train")[:] == mixed_aug[:]
+    again = run("build", "sample-stance-triplets", "--out", tmp_path)
+    assert again.exit_code == 0 and f"up to date: {tmp_path}" in again.output
+    assert {f: f.read_bytes() for f in tmp_path.rglob("*") if f.is_file()} == files
+
+
+@pytest.mark.parametrize(
+    ("kind", "configs"),
+    [
+        ("arguments", ["claims", "arguments", "relations", "corpus", "queries", "qrels"]),
+        ("inversions", ["inversions"]),
+    ],
+)
+def test_arguments_and_inversions_build(tmp_path: Path, kind: str, configs: list[str]) -> None:
+    result = run("build", f"sample-stance-{kind}", "--out", tmp_path)
+    assert result.exit_code == 0, result.output
+    assert list(json.loads((tmp_path / "build.json").read_text())["configs"]) == configs
+    for config in configs:
+        assert len(load_dataset(str(tmp_path), config, split="test")) > 0
+
+
+def test_two_processes_with_other_hash_seeds_give_the_same_bytes(tmp_path: Path) -> None:
+    import os
+
+    for seed in ("1", "2"):
+        command = [
+            sys.executable,
+            "-m",
+            "dataset_builders",
+            "build",
+            "sample-stance-triplets",
+            "--out",
+            tmp_path / seed,
+        ]
+        subprocess.run(command, check=True, capture_output=True, env={**os.environ, "PYTHONHASHSEED": seed})
+    one, two = ({f.name: f.read_bytes() for f in (tmp_path / s).rglob("*") if f.is_file()} for s in ("1", "2"))
+    assert one == two
+
+
+def test_own_claims_build_under_an_own_name(tmp_path: Path) -> None:
+    rows = [*claims(12), {"claim": "Bread is old", "support": ["yes it is"], "attack": []}]
+    source = write_jsonl(tmp_path / "my.jsonl", rows)
+    result = run("build", "my-stance-triplets", "--source", source, "--out", tmp_path / "t", "--triplets", 90)
+    assert result.exit_code == 0, result.output
+    manifest = json.loads((tmp_path / "t" / "build.json").read_text())
+    assert manifest["configs"]["mixed"]["train"]["rows"] == 90
+    assert manifest["arguments"] == {"triplets": 90, "source": "my.jsonl"}
+    assert "default: true" in (tmp_path / "t" / "README.md").read_text()
+    assert "mixed_aug" not in manifest["configs"]
+    assert len(load_dataset(str(tmp_path / "t"), split="train")) == 90
+    assert str(tmp_path) not in "".join(
+        f.read_text(errors="replace") for f in (tmp_path / "t").rglob("*") if f.is_file()
+    )
+
+
+def test_one_sided_claims_are_reported(tmp_path: Path) -> None:
+    rows = [{**row, "split": "train"} for row in claims(4)]
+    rows.append({"claim": "Bread is old", "claim_id": "bread", "support": ["yes"], "attack": [], "split": "train"})
+    result = run(
+        "build", "my-stance-triplets", "--source", write_jsonl(tmp_path / "m.jsonl", rows), "--out", tmp_path / "t"
+    )
+    assert "train: 1 one-sided claims left out" in result.output
+    assert json.loads((tmp_path / "t" / "build.json").read_text())["one_sided"] == {"train": ["bread"]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["sample-stance-triplet"], "Did you mean 'sample-stance-triplets'?"),
+        (["smaple-stance-triplets"], "Did you mean 'sample'?"),
+        (["triplets"], "wanted {source}-stance-{kind} with a kind of ['triplets', 'arguments', 'inversions']"),
+        (["my-stance-arguments"], "got the source 'my', wanted one of"),
+        (["sample-stance-inversions", "--triplets", "9"], "--triplets is for sample-stance-triplets"),
+        (["sample-stance-triplets", "--triplets", "0"], "got 0 triplets, wanted at least 1"),
+        (["sample-stance-triplets", "--source", "."], "is made from the embedded sample alone"),
+        (["my-stance-arguments", "--source", "absent.jsonl"], "absent.jsonl: no such file or folder"),
+    ],
+)
+def test_wrong_arguments_are_one_line_and_leave_nothing(tmp_path: Path, arguments: list[str], message: str) -> None:
+    result = run("build", *arguments, "--out", tmp_path / "out")
+    assert result.exit_code == 1
+    assert message in result.output and result.output.startswith("error: ") and result.output.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_inversions_of_data_that_has_none_are_refused(tmp_path: Path) -> None:
+    source = write_jsonl(tmp_path / "my.jsonl", claims(3))
+    result = run("build", "my-stance-inversions", "--source", source, "--out", tmp_path / "out")
+    assert result.exit_code == 1 and "my: there are no inversions to write" in result.output
+
+
+def test_triplets_need_train_claims(tmp_path: Path) -> None:
+    source = write_jsonl(tmp_path / "test.jsonl", claims(3))
+    result = run("build", "my-stance-triplets", "--source", source, "--out", tmp_path / "out")
+    assert result.exit_code == 1 and "none of the 3 claims is in the split train" in result.output
+
+
+def test_list_names_what_can_be_built() -> None:
+    result = run("list")
+    assert result.exit_code == 0
+    for name in ("sample-stance-triplets", "sample-stance-inversions", "perspectrum-stance-arguments", "--source"):
+        assert name in result.output

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from builders import plain, write_jsonl
+
+from dataset_builders import folder
+from dataset_builders.read import read_config, read_triplets
+from dataset_builders.schema import TRIPLETS
+from dataset_builders.stance import tables
+from dataset_builders.text import text_id
+
+CASES = Path(__file__).parent.parent / "cases"
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> Path:
+    made = tables.triplet_tables(plain(4), triplets=60, seed=0)
+    folder.write(tmp_path / "t", made.tables, default=made.default, licences=["x"], summary="# T", facts={})
+    return tmp_path / "t"
+
+
+def test_triplets_come_with_the_columns_of_the_contract(built: Path) -> None:
+    rows = read_triplets(built)
+    assert rows.features == TRIPLETS and len(rows) == 60
+    assert {n["kind"] for row in rows for n in row["negatives"]} == {"hard", "semi_hard", "easy", "inverted"}
+    manifest = json.loads((built / "build.json").read_text())
+    assert folder.rows_sha256(rows.data.table) == manifest["configs"]["mixed_aug"]["train"]["sha256"]
+
+
+def test_one_file_reads_like_the_folder(built: Path, tmp_path: Path) -> None:
+    rows = read_triplets(built, "homogeneous")
+    (shard,) = built.glob("homogeneous/*.parquet")
+    assert read_triplets(shard)[:] == rows[:]
+    assert read_triplets(write_jsonl(tmp_path / "rows.jsonl", list(rows)))[:] == rows[:]
+
+
+def test_the_new_rows_come_back_after_a_change_in_place(tmp_path: Path) -> None:
+    """Case 2: same path, same time, other content."""
+    import os
+
+    for word in ("old", "new"):
+        file = write_jsonl(tmp_path / "x.jsonl", [{**triplet(), "positive": word}])
+        os.utime(file, (1e9, 1e9))
+        assert read_triplets(file)["positive"][:] == [word]
+
+
+def triplet() -> dict[str, Any]:
+    return {
+        "instruction": "Find evidence backing",
+        "claim": "Guns should be banned.",
+        "stance": "support",
+        "positive": "It saves lives.",
+        "negatives": [{"text": "Nobody obeys.", "kind": "hard"}],
+    }
+
+
+def test_absent_ids_are_made_from_the_texts(tmp_path: Path) -> None:
+    (row,) = read_triplets(write_jsonl(tmp_path / "rows.jsonl", [triplet()]))
+    assert row["claim_id"] == text_id("claim", "guns should be banned.")
+    assert row["positive_id"] == text_id("argument", "It saves lives.")
+    assert row["negatives"][0]["id"] == text_id("argument", "Nobody obeys.")
+    assert (row["source"], row["licence"]) == ("unknown", "unknown")
+
+
+@pytest.mark.parametrize(("name", "n"), [("case14_repeated_claim.jsonl", 20), ("case18_column_order.jsonl", 4)])
+def test_rows_with_columns_left_out_and_in_any_order(name: str, n: int) -> None:
+    rows = read_triplets(CASES / name)
+    wanted = [json.loads(line) for line in (CASES / name).read_bytes().splitlines()]
+    assert len(rows) == len(wanted) and rows.column_names == list(TRIPLETS)
+    assert [(r["claim_id"], r["positive"]) for r in rows] == [(w["claim_id"], w["positive"]) for w in wanted]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"anchor": "x"}, r"rows.jsonl:1: unknown keys \['anchor'\]"),
+        ({"postive": "x"}, "Did you mean 'positive'"),
+        ({"negatives": [{"text": "x", "knd": "hard"}]}, r"negative: unknown keys \['knd'\].*Did you mean 'kind'"),
+        ({"negatives": [{"text": "x", "kind": "hrad"}]}, "got kind 'hrad', wanted one of .*Did you mean 'hard'"),
+        ({"negatives": [{"text": " ", "kind": "hard"}]}, "rows.jsonl:1: negative: the text is empty"),
+        ({"negatives": "x"}, "negatives: got str 'x', wanted a list"),
+        ({"stance": "suport"}, "got stance 'suport', wanted one of .*Did you mean 'support'"),
+        ({"positive": ""}, "rows.jsonl:1: positive: the text is empty"),
+        ({"instruction": 3}, "rows.jsonl:1: instruction: got int 3, wanted a text"),
+    ],
+)
+def test_bad_rows_are_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read_triplets(write_jsonl(tmp_path / "rows.jsonl", [{**triplet(), **change}]))
+
+
+def test_wrong_names_are_refused(built: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"got curriculum 'mixed-aug', wanted one of .*Did you mean 'mixed_aug'"):
+        read_triplets(built, "mixed-aug")
+    with pytest.raises(ValueError, match=r"has the splits \['train'\], wanted 'tran'.*Did you mean 'train'"):
+        read_triplets(built, split="tran")
+    with pytest.raises(ValueError, match="wanted 'claims'"):
+        read_config(built, "claims", TRIPLETS)
+    with pytest.raises(ValueError, match="Is this a dataset folder"):
+        read_triplets(tmp_path)
+    with pytest.raises(FileNotFoundError, match="no such file or folder; build one with"):
+        read_triplets(tmp_path / "absent")
+    pq.write_table(pa.table({"claim": ["a"], "positve": ["b"]}), tmp_path / "x.parquet")
+    with pytest.raises(ValueError, match=r"unknown \['positve'\].*Did you mean 'positive'"):
+        read_triplets(tmp_path / "x.parquet")

@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+
+from hub_models import encoder
+from hub_models.evaluation import run as module
+from hub_models.evaluation.results import Results
+from hub_models.evaluation.run import evaluate_model, load_tasks
+from hub_models.evaluation.stance import ORACLE
+from tests.hub_models.evaluation.helpers import TINY, write_run, write_short_form
+from tests.tiny import REVISION, install_tiny
+
+BASE = install_tiny(TINY)
+
+
+@pytest.fixture
+def tasks(tmp_path):
+    return load_tasks(["mine-stance"], write_short_form(tmp_path / "mine.jsonl"), "test")
+
+
+@pytest.fixture
+def encoded(monkeypatch):
+    """Every text that reaches the one encoding place, in order."""
+    texts: list[str] = []
+    real = module.encode_corpus
+
+    def counting(batch, model, **kwargs):
+        texts.extend(batch)
+        return real(batch, model, **kwargs)
+
+    monkeypatch.setattr(module, "encode_corpus", counting)
+    return texts
+
+
+# -- tasks ---------------------------------------------------------------------------------------------------------
+
+
+def test_tasks_by_name_and_by_family():
+    assert list(load_tasks(["stance"], None, "test")) == ["sample-stance"]
+    assert list(load_tasks(["sample-stance", "stance"], None, "validation")) == ["sample-stance:validation"]
+
+
+def test_a_misspelt_task_is_named():
+    with pytest.raises(ValueError, match=r"got the task 'sampel-stance'.*Did you mean 'sample-stance'\?"):
+        load_tasks(["sampel-stance"], None, "test")
+    with pytest.raises(ValueError, match="got the task 'sample', wanted one of"):
+        load_tasks(["sample"], None, "test")
+
+
+def test_data_goes_with_one_task(tmp_path):
+    path = write_short_form(tmp_path / "mine.jsonl")
+    for names in (["a-stance", "b-stance"], ["stance"]):
+        with pytest.raises(ValueError, match="wanted one task by name, whose data it replaces"):
+            load_tasks(names, path, "test")
+    with pytest.raises(FileNotFoundError):
+        load_tasks(["a-stance"], tmp_path / "absent.jsonl", "test")
+
+
+# -- a model -------------------------------------------------------------------------------------------------------
+
+
+def test_a_results_file_holds_what_was_measured(tasks, tmp_path):
+    found = evaluate_model(BASE, tasks, out=tmp_path / "out")
+    results = Results.read(found.results_path)
+    assert results == found.results
+    assert (results.model.id, results.model.revision) == (BASE, REVISION)
+    task = results.tasks["mine-stance"]
+    assert [run.strategy for run in task.runs] == ["dense", "claim_only"]
+    assert (task.dataset, task.query_template) == ("mine", "{instruction} {claim}")
+    assert task.counts["queries"] == 40
+    dense = task.run("dense")
+    assert dense.slices["overall"]["precision_at_r"].n == 40
+    assert dense.slices["instructions=seen"]["precision_at_r"].n == 80
+    assert str(tmp_path) not in found.results_path.read_text()
+
+
+def test_each_distinct_text_is_encoded_once(tasks, tmp_path, encoded):
+    evaluate_model(BASE, tasks, out=tmp_path / "out")
+    assert len(encoded) == len(set(encoded)) == 16 + 4 + 4 * 30
+
+
+def test_what_is_measured_is_not_measured_again(tasks, tmp_path, encoded, caplog, monkeypatch):
+    first = evaluate_model(BASE, tasks, out=tmp_path / "out")
+    before = first.results_path.read_bytes()
+    encoded.clear()
+    monkeypatch.setattr("hub_models.evaluation.results._git_commit", lambda: "another commit")
+    with caplog.at_level(logging.INFO):
+        evaluate_model(BASE, tasks, out=tmp_path / "out")
+    assert not encoded
+    assert "already measured" in caplog.text
+    assert first.results_path.read_bytes() == before, "nothing is written"
+
+    other = load_tasks(["mine-stance"], write_short_form(tmp_path / "other.jsonl", 3), "test")
+    evaluate_model(BASE, other, out=tmp_path / "out")
+    assert encoded, "other data is measured"
+    encoded.clear()
+    monkeypatch.setattr("hub_models.evaluation.results.code_sha256", lambda: "0" * 64)
+    evaluate_model(BASE, other, out=tmp_path / "out")
+    assert encoded, "other code measures anew"
+
+
+def test_broken_or_incomplete_results_are_replaced(tasks, tmp_path, caplog, encoded):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "results.json").write_text("{")
+    found = evaluate_model(BASE, tasks, out=tmp_path / "out")
+    assert "measuring anew" in caplog.text
+    assert list(Results.read(found.results_path).tasks) == ["mine-stance"]
+    encoded.clear()
+    (tmp_path / "out" / "per_query" / "mine-stance-dense.parquet").unlink()
+    evaluate_model(BASE, tasks, out=tmp_path / "out")
+    assert encoded
+    assert (tmp_path / "out" / "per_query" / "mine-stance-dense.parquet").is_file()
+
+
+# -- a model and its baseline --------------------------------------------------------------------------------------
+
+
+def test_a_run_is_compared_with_its_base(tasks, tmp_path, encoded):
+    run = write_run(tmp_path / "run")
+    found = evaluate_model(str(run), tasks, baseline=BASE, out=tmp_path / "out")
+    assert found.baseline_folder == tmp_path / "out" / "baseline"
+    assert found.results.model.base == BASE
+    task, other = found.results.tasks["mine-stance"], found.baseline.tasks["mine-stance"]
+    dense = task.run("dense")
+    overall = next(c for c in dense.compare if (c.slice, c.metric) == ("overall", "precision_at_r"))
+    delta = dense.mean("overall", "precision_at_r") - other.run("dense").mean("overall", "precision_at_r")
+    assert overall.delta == pytest.approx(delta)
+    assert (overall.baseline, overall.n_units) == (BASE, 4)
+    # The ceiling is the base's, and its texts were not encoded a second time.
+    assert dense.mean("overall", ORACLE) == other.run("dense").mean("overall", ORACLE)
+    assert len(encoded) == 2 * len(set(encoded))
+    assert Results.read(found.results_path) == found.results
+
+
+def test_without_a_baseline_the_ceiling_comes_from_the_adapter_switched_off(tasks, tmp_path):
+    run = write_run(tmp_path / "run", strength=0.3)
+    alone = evaluate_model(str(run), tasks).results.tasks["mine-stance"].run("claim_only")
+    base = evaluate_model(BASE, tasks, out=tmp_path / "base").results.tasks["mine-stance"].run("claim_only")
+    assert alone.mean("overall", ORACLE) == base.mean("overall", ORACLE)
+    assert alone.mean("overall", "ndcg_at_10") != base.mean("overall", "ndcg_at_10")
+    assert (run / "evaluation" / "results.json").is_file()
+
+
+def test_the_runs_own_template_formats_its_queries(tasks, tmp_path, encoded):
+    run = write_run(tmp_path / "run", template="Instruct: {instruction}\nQuery: {claim}")
+    found = evaluate_model(str(run), tasks, out=tmp_path / "out")
+    assert found.results.tasks["mine-stance"].query_template == "Instruct: {instruction}\nQuery: {claim}"
+    assert sum(text.startswith("Instruct: Find statements rejecting\nQuery: We should") for text in encoded) == 4
+
+
+def test_an_earlier_results_file_is_a_baseline(tasks, tmp_path):
+    base = evaluate_model(BASE, tasks, out=tmp_path / "base")
+    run = write_run(tmp_path / "run")
+    found = evaluate_model(str(run), tasks, baseline=str(base.results_path), out=tmp_path / "out")
+    assert found.baseline == base.results
+    assert found.results.tasks["mine-stance"].run("claim_only").compare[0].baseline == BASE
+
+
+def test_a_baseline_on_other_data_is_refused_before_anything_is_encoded(tasks, tmp_path, encoded):
+    other = load_tasks(["mine-stance"], write_short_form(tmp_path / "other.jsonl", 3), "test")
+    base = evaluate_model(BASE, other, out=tmp_path / "base")
+    encoded.clear()
+    with pytest.raises(ValueError, match=r"its 'mine-stance' was measured on data \w+, wanted \w+; evaluate"):
+        evaluate_model(BASE, tasks, baseline=str(base.results_path), out=tmp_path / "out")
+    with pytest.raises(ValueError, match=r"got results of \['mine-stance'\], wanted 'your-stance'"):
+        evaluate_model(
+            BASE, {"your-stance": tasks["mine-stance"]}, baseline=str(base.results_path), out=tmp_path / "out"
+        )
+    with pytest.raises(FileNotFoundError, match="no results file"):
+        evaluate_model(BASE, tasks, baseline=str(tmp_path / "none.json"))
+    assert not encoded
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("baseline", [None, "absent/model"])
+def test_a_model_that_is_not_there_is_an_error_before_anything_is_encoded(tasks, tmp_path, encoded, baseline):
+    model = BASE if baseline else str(tmp_path / "absent")
+    with pytest.raises(FileNotFoundError, match="absent"):
+        evaluate_model(model, tasks, baseline=baseline, out=tmp_path / "out")
+    assert not encoded
+
+
+def test_an_encoder_that_returns_nan_leaves_no_results(tasks, tmp_path, monkeypatch):
+    real = encoder.load
+
+    def broken(path, **kwargs):
+        model = real(path, **kwargs)
+        model.transformers_model.embeddings.word_embeddings.weight.data.fill_(float("nan"))
+        return model
+
+    monkeypatch.setattr(encoder, "load", broken)
+    with pytest.raises(ValueError, match="NaN"):
+        evaluate_model(BASE, tasks, out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_where_results_go_by_default(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = tmp_path / "runs" / "mine"
+    run.mkdir(parents=True)
+    (run / "slant.json").write_text(json.dumps({}))
+    (tmp_path / "plain").mkdir()
+    assert module._default_folder(str(run)) == run / "evaluation"
+    assert module._default_folder("plain").as_posix() == "results/local/plain"
+    assert module._default_folder("org/model").as_posix() == "results/local/org--model"
