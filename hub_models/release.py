@@ -44,7 +44,7 @@ class GateError(RuntimeError):
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """What a model answers: ``embeddings`` float32[n, d] of `PROBE_TEXTS` with each prompt, and its settings."""
+    """What a model answers: ``embeddings`` of `PROBE_TEXTS` as `reload.embed` gives them, and its settings."""
 
     embeddings: NDArray[np.float32]
     description: dict[str, Any]
