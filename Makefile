@@ -1,7 +1,6 @@
 # Two commands matter: `make quickstart` and `make test`. `make help` lists the rest.
 #
-# On Linux without a GPU, `PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu make quickstart` takes PyTorch's
-# small CPU build in place of the one with CUDA.
+# On Linux without a GPU, set PIP_EXTRA_INDEX_URL to PyTorch's index of CPU builds: the default build brings CUDA along.
 
 PYTHON      ?= python3
 VENV        ?= .venv
