@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable
 from pathlib import Path
+from unicodedata import normalize
 
 ACCEPTED = Path(__file__).parent / "sample" / "accepted_words.txt"
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
@@ -14,8 +15,8 @@ _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 def unknown_words(texts: Iterable[str]) -> Counter[str]:
     """Words of three letters and more that the dictionary does not know, with how often they occur.
 
-    Left out are words with a capital (names, and also the first word of a sentence) and those with an apostrophe,
-    but for the possessive 's. British forms count as unknown.
+    Left out are words with a capital (names, and also the first word of a sentence), those with an apostrophe, but for
+    the possessive 's, and symbols with an index. British forms count as unknown.
     """
     from spellchecker import SpellChecker  # reads its dictionary, a quarter of a second
 
@@ -23,7 +24,7 @@ def unknown_words(texts: Iterable[str]) -> Counter[str]:
     for text in texts:
         for match in _WORD.finditer(text):
             word = match[0].replace("’", "'").removesuffix("'s")
-            if len(word) > 2 and word.islower() and word.isalpha():
+            if len(word) > 2 and word.islower() and word.isalpha() and word == normalize("NFKC", word):
                 found[word] += 1
     unknown = SpellChecker(language="en").unknown(found)
     return Counter({word: n for word, n in found.items() if word in unknown})

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -134,13 +134,25 @@ def read(task: str, folder: Path | None = None) -> ObliqueTask:
     path = _folder(task, folder)
     corpus = _texts(path / "corpus" / "corpus.jsonl")
     queries = _texts(path / "queries+qrels" / "queries.jsonl")
+    judged = _qrels(path / _QRELS)
+    _unique(
+        {
+            "documents": [i for i, _ in corpus],
+            "queries": [i for i, _ in queries],
+            _QRELS: [(query, document) for query, document, _ in judged],
+        },
+        task,
+    )
+    qrels: dict[str, dict[str, int]] = {}
+    for query, document, grade in judged:
+        qrels.setdefault(query, {})[document] = grade
     excluded_file = path / _EXCLUDED
     excluded = json.loads(excluded_file.read_text(encoding="utf-8")) if excluded_file.is_file() else {}
     return ObliqueTask(
         one_of("task", task, TASKS, "oblique data"),
-        corpus,
-        queries,
-        _qrels(path / _QRELS),
+        dict(corpus),
+        dict(queries),
+        qrels,
         {str(query): frozenset(map(str, documents)) for query, documents in excluded.items()},
     )
 
@@ -172,7 +184,7 @@ def read_train(task: str, folder: Path | None = None) -> list[AuthoredDocument]:
                 row["metadata"],
             )
         )
-    _unique([d.document_id for d in documents], "train/documents.jsonl")
+    _unique({"documents of train": [d.document_id for d in documents]}, task)
     return documents
 
 
@@ -186,7 +198,7 @@ def _file(path: Path) -> Path:
     return path
 
 
-def _texts(path: Path) -> dict[str, ObliqueText]:
+def _texts(path: Path) -> list[tuple[str, ObliqueText]]:
     rows = []
     for where, row in read_rows(_file(path)):
         if "_id" not in row or "text" not in row:
@@ -205,11 +217,10 @@ def _texts(path: Path) -> dict[str, ObliqueText]:
                 ),
             )
         )
-    _unique([i for i, _ in rows], path.name)
-    return dict(rows)
+    return rows
 
 
-def _qrels(path: Path) -> dict[str, dict[str, int]]:
+def _qrels(path: Path) -> list[tuple[str, str, int]]:
     """Judgements; the header spells ``query-id`` or ``query_id``, and an id may hold a space: only tabs divide."""
     lines = [line.rstrip("\r") for line in _file(path).read_bytes().decode().split("\n")]
     header = [name.replace("_", "-") for name in lines[0].split("\t")]
@@ -226,14 +237,13 @@ def _qrels(path: Path) -> dict[str, dict[str, int]]:
             raise ValueError(
                 f"{path.name}:{number}: got {line!r}, wanted a query id, a document id and an integer, tab-separated"
             ) from None
-    _unique([(query, document) for query, document, _ in rows], path.name)
-    qrels: dict[str, dict[str, int]] = {}
-    for query, document, grade in rows:
-        qrels.setdefault(query, {})[document] = grade
-    return qrels
+    return rows
 
 
-def _unique(ids: Iterable[object], where: str) -> None:
-    doubled = [i for i, n in Counter(ids).items() if n > 1]
-    if doubled:
-        raise ValueError(f"{where}: ids must be unique; doubled: {doubled[:10]} ({len(doubled)} in all)")
+def _unique(ids: Mapping[str, Iterable[object]], task: str) -> None:
+    doubled = {what: [i for i, n in Counter(found).items() if n > 1] for what, found in ids.items()}
+    faults = [
+        f"{len(found)} of {what} ({', '.join(map(str, found[:10]))})" for what, found in doubled.items() if found
+    ]
+    if faults:
+        raise ValueError(f"{task}: ids must be unique; doubled: {'; '.join(faults)}")

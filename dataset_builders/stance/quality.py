@@ -58,7 +58,7 @@ def measure(data: StanceData, *, sample: bool = False) -> Part:
         ["inversion against original, words", *(show(told[s]) for s in STYLES), ""],
     ]
     near_claims, near_arguments = st.duplicate_claims(data), st.duplicate_arguments(data)
-    conflicts, shared = st.conflicts(data), st.shared_between_splits(data)
+    conflicts, shared = st.conflicts(data), st.shared_between_splits(data, near_claims, near_arguments)
     skeletons = st.sharing_a_skeleton(st.bodies(data))
     part.statistics = {
         "splits": splits,

@@ -93,8 +93,15 @@ def duplicate_claims(data: StanceData) -> list[tuple[str, str]]:
     ]
 
 
-def shared_between_splits(data: StanceData) -> dict[str, list[str]]:
+def shared_between_splits(
+    data: StanceData, near_claims: Sequence[tuple[str, str]], near_arguments: Sequence[tuple[str, str]]
+) -> dict[str, list[str]]:
     """What two splits have in common: claims and arguments by normalised text and as near duplicates, and groups.
+
+    Args:
+        data: The source.
+        near_claims: From `duplicate_claims`.
+        near_arguments: From `duplicate_arguments`.
 
     Returns:
         The ids, by what it is that is shared.
@@ -110,14 +117,14 @@ def shared_between_splits(data: StanceData) -> dict[str, list[str]]:
     for a in data.arguments:
         by_argument[text_key(a.text)] |= splits_of[a.argument_id]
 
-    def apart(pairs: list[tuple[str, str]], of: Mapping[str, set[Split | None]]) -> list[str]:
+    def apart(pairs: Sequence[tuple[str, str]], of: Mapping[str, set[Split | None]]) -> list[str]:
         return [f"{x} and {y}" for x, y in pairs if len(of[x] | of[y]) > 1]
 
     return {
         "claims": [c.claim_id for c in data.claims if len(by_claim[claim_key(c.claim)]) > 1],
-        "near-duplicate claims": apart(duplicate_claims(data), {c: {s} for c, s in split.items()}),
+        "near-duplicate claims": apart(near_claims, {c: {s} for c, s in split.items()}),
         "arguments": [a.argument_id for a in data.arguments if len(by_argument[text_key(a.text)]) > 1],
-        "near-duplicate arguments": apart(duplicate_arguments(data), splits_of),
+        "near-duplicate arguments": apart(near_arguments, splits_of),
         "groups": [k for k, found in by_group.items() if len(found) > 1],
     }
 
