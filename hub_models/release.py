@@ -44,7 +44,7 @@ class GateError(RuntimeError):
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """What a model answers: ``embeddings`` float32[n, d] of `PROBE_TEXTS` with each prompt, and its settings."""
+    """What a model answers: ``embeddings`` of `PROBE_TEXTS` as `reload.embed` gives them, and its settings."""
 
     embeddings: NDArray[np.float32]
     description: dict[str, Any]
@@ -104,7 +104,10 @@ def _reload(run_dir: Path, device: str) -> tuple[NDArray[np.float32], NDArray[np
             text=True,
         )
         if done.returncode:
-            raise GateError(f"the folder does not load in a fresh process, offline: {_last_error(done.stderr)}")
+            base = json.loads((run_dir / "adapter_config.json").read_text())["base_model_name_or_path"]
+            raise GateError(
+                f"the folder (base {base}) does not load in a fresh process, offline: {_last_error(done.stderr)}"
+            )
         with np.load(out) as answer:
             return answer["with_adapter"], answer["without"], json.loads(str(answer["description"]))
 

@@ -31,7 +31,7 @@ def describe(model: SentenceTransformer) -> dict[str, Any]:
 
 
 def embed(model: SentenceTransformer, texts: list[str]) -> Any:
-    """float32[n, d]: each text alone with every prompt that the model carries, rows by prompt, then text."""
+    """float32[prompts * texts, d]: each text with every prompt that the model carries, sorted by name."""
     rows = [
         model.encode(texts, prompt_name=name, normalize_embeddings=True, show_progress_bar=False)
         for name in sorted(model.prompts)

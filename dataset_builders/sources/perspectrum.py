@@ -23,14 +23,13 @@ T = TypeVar("T")
 
 _STANCES: dict[str, Stance] = {"SUPPORT": "support", "UNDERMINE": "attack"}
 _SPLITS: dict[str, Split] = {"train": "train", "dev": "validation", "test": "test"}
-# The ids of a cluster are paraphrases, the first one the original wording. None takes all of them, 1 the originals.
-_PER_CLUSTER: int | None = None
 
 
 def read(folder: Path) -> StanceData:
     """Read the three upstream files ``data/dataset/*_v1.0.json``; ``dev`` becomes ``validation``.
 
-    Every perspective of a claim's clusters is one of its arguments, style ``natural``. Claim 542 (dev) has the text of
+    The ids of a cluster are paraphrases of its first one, the original wording: that one is an argument of the claim,
+    style ``natural``. A perspective that serves several claims is one argument of each. Claim 542 (dev) has the text of
     claim 241 (train): upstream splits are kept, so both stay, in one group.
 
     Raises:
@@ -63,10 +62,10 @@ def read(folder: Path) -> StanceData:
         )
         for cluster in row["perspectives"]:
             stance = _known("stance_label_3", cluster["stance_label_3"], _STANCES)
-            for number in cluster["pids"][:_PER_CLUSTER]:
-                argument_id = f"perspective-{number}"
-                arguments[argument_id] = Argument(argument_id, pool[number]["text"], "natural", NAME, LICENCE)
-                relations.append(Relation(argument_id, claim_id, stance))
+            original = cluster["pids"][0]
+            argument_id = f"perspective-{original}"
+            arguments[argument_id] = Argument(argument_id, pool[original]["text"], "natural", NAME, LICENCE)
+            relations.append(Relation(argument_id, claim_id, stance))
     return merge(NAME, claims, list(arguments.values()), relations)
 
 

@@ -58,19 +58,21 @@ def random_encoder(seed: int, dim: int = 4) -> Callable[[Sequence[str]], Float32
 
 
 def write_short_form(path: Path, n_claims: int = 4) -> Path:
-    """A small file of one's own: real sentences, so that a real encoder has something to tell apart."""
-    topics = ["cars in cities", "school uniforms", "nuclear power", "homework", "zoos", "tea", "night trains"][
-        :n_claims
-    ]
-    rows = [
-        {
-            "claim": f"We should ban {topic}.",
+    """A small file of one's own, each claim with arguments of both styles: real sentences, that an encoder can tell
+    apart."""
+    topics = ["cars in cities", "school uniforms", "nuclear power", "homework", "zoos", "tea"][:n_claims]
+    rows = []
+    for topic in topics:
+        shared = {"claim": f"We should ban {topic}.", "split": "test"}
+        natural = {
             "support": [f"A ban on {topic} would make life calmer.", f"There is little good in {topic}."],
             "attack": [f"Many people depend on {topic}.", f"A ban on {topic} would be unfair and costly."],
-            "split": "test",
         }
-        for topic in topics
-    ]
+        explicit = {
+            "support": [f"The claim is true because {topic} are a burden to all."],
+            "attack": [f"The claim is false because {topic} do more good than harm."],
+        }
+        rows += [shared | {"style": "natural"} | natural, shared | {"style": "explicit"} | explicit]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
 

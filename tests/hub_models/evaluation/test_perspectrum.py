@@ -56,6 +56,6 @@ def test_a_shared_perspective_is_right_for_each_of_its_claims(external, minilm):
     assert {stance: judged.counts()["left_out"][stance] for stance in STANCES} == {"support": 9, "attack": 20}
     measured = evaluate(judged, "{instruction} {claim}", lambda texts: encode_corpus(texts, minilm))
     dense, bare = (summarise(found.table)["overall"] for found in measured.values())
-    assert [dense[name].mean for name in SHARES] == pytest.approx([0.406, 0.324, 0.156, 0.114], abs=0.005)
-    assert bare["precision_at_r"].mean == pytest.approx(0.410, abs=0.005)
+    assert [dense[name].mean for name in SHARES] == pytest.approx([0.403, 0.307, 0.163, 0.127], abs=0.003)
+    assert bare["precision_at_r"].mean == pytest.approx(0.425, abs=0.003)
     assert dense["precision_at_r"].n == 1245

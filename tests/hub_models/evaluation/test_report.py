@@ -22,12 +22,11 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture(scope="module")
 def evaluation(tmp_path_factory):
-    """A tuned run beside its base, on the validation claims of the sample, in both styles."""
+    """A tuned run beside its base, on six claims with arguments in both styles."""
     folder = tmp_path_factory.mktemp("evaluation")
+    tasks = load_tasks(["mine-stance"], write_short_form(folder / "mine.jsonl", 6), "test")
     run = write_run(folder / "run", strength=0.3)
-    return evaluate_model(
-        str(run), load_tasks(["sample-stance"], None, "validation"), baseline=install_tiny(TINY), out=folder / "out"
-    )
+    return evaluate_model(str(run), tasks, baseline=install_tiny(TINY), out=folder / "out")
 
 
 def _lines(text, start):
@@ -39,17 +38,17 @@ def _lines(text, start):
 
 
 def test_every_number_of_the_table_is_one_of_the_results(evaluation):
-    text = table(evaluation.results, "sample-stance:validation", evaluation.baseline)
+    text = table(evaluation.results, "mine-stance", evaluation.baseline)
     assert max(len(line) for line in text.splitlines()) <= 120
-    dense = evaluation.results.tasks["sample-stance:validation"].run("dense")
-    base = evaluation.baseline.tasks["sample-stance:validation"].run("dense")
+    dense = evaluation.results.tasks["mine-stance"].run("dense")
+    base = evaluation.baseline.tasks["mine-stance"].run("dense")
     titles = {
-        "overall": "overall · 60 queries, corpus of 48",
-        "support": "support · 30 queries, corpus of 48",
-        "attack": "attack · 30 queries, corpus of 48",
-        "style=explicit": "explicit arguments only · 60 queries, corpus of 24",
+        "overall": "overall · 60 queries, corpus of 36",
+        "support": "support · 30 queries, corpus of 36",
+        "attack": "attack · 30 queries, corpus of 36",
+        "style=explicit": "explicit arguments only · 60 queries, corpus of 12",
         "style=natural": "natural arguments only · 60 queries, corpus of 24",
-        "instructions=seen": "seen instructions · 120 queries, corpus of 48",
+        "instructions=seen": "seen instructions · 120 queries, corpus of 36",
     }
     metrics = ["ndcg_at_10", "precision_at_r", "hard_at_r", "semi_hard_at_r", "easy_at_r"]
     for name, title in titles.items():
@@ -62,13 +61,13 @@ def test_every_number_of_the_table_is_one_of_the_results(evaluation):
     assert [row[0] for row in _lines(text, "claim alone")] == ["base", "tuned"]
     ceiling = dense.mean("overall", stance.ORACLE)
     assert _lines(text, "stance oracle")[0] == [f"{ceiling:.3f}", "0.000", f"{1 - ceiling:.3f}", "0.000"]
-    assert "6 claims · 60 queries (unseen instructions) · corpus of 48 arguments" in text
+    assert "6 claims · 60 queries (unseen instructions) · corpus of 36 arguments" in text
     assert "95% intervals, 10,000 resamples of whole claims, 6 of them in all." in text
 
 
 def test_where_the_claims_are_too_few_it_is_said(evaluation):
     results = evaluation.results.model_copy(deep=True)
-    dense = results.tasks["sample-stance:validation"].run("dense")
+    dense = results.tasks["mine-stance"].run("dense")
     note = "° The interval includes 0: 6 claims are too few to say which of the two is better."
 
     def compared(low, high):
@@ -78,7 +77,7 @@ def test_where_the_claims_are_too_few_it_is_said(evaluation):
                 high=high, level=0.95, unit="claim", n_units=6, resamples=10, seed=0, p=0.5,
             )
         ]  # fmt: skip
-        return table(results, "sample-stance:validation", evaluation.baseline)
+        return table(results, "mine-stance", evaluation.baseline)
 
     assert "+.125 [-.05,+.30]°" in compared(-0.05, 0.3)
     assert note in compared(-0.05, 0.3)
@@ -87,7 +86,7 @@ def test_where_the_claims_are_too_few_it_is_said(evaluation):
 
 
 def test_a_model_alone_has_neither_base_nor_differences(evaluation):
-    text = table(evaluation.results, "sample-stance:validation")
+    text = table(evaluation.results, "mine-stance")
     assert "base " not in text
     assert "difference" not in text
     assert len(_lines(text, "overall")) == 1
@@ -95,9 +94,9 @@ def test_a_model_alone_has_neither_base_nor_differences(evaluation):
 
 def test_what_is_not_computed_says_so(evaluation):
     results = evaluation.results.model_copy(deep=True)
-    metric = results.tasks["sample-stance:validation"].run("dense").slices["support"]["easy_at_r"]
+    metric = results.tasks["mine-stance"].run("dense").slices["support"]["easy_at_r"]
     metric.mean, metric.std, metric.reason = None, None, "broken"
-    assert _lines(table(results, "sample-stance:validation"), "support")[0][-1] == "n/a"
+    assert _lines(table(results, "mine-stance"), "support")[0][-1] == "n/a"
 
 
 # -- figures -------------------------------------------------------------------------------------------------------
@@ -108,13 +107,13 @@ def _digests(folder):
 
 
 def test_figures_are_drawn_from_the_files_and_repeat(evaluation):
-    drawn = draw(evaluation, "sample-stance:validation")
+    drawn = draw(evaluation, "mine-stance")
     folder = evaluation.folder / "figures"
-    stems = ["sample-stance-validation-composition", "sample-stance-validation-top5"]
+    stems = ["mine-stance-composition", "mine-stance-top5"]
     assert drawn == [folder / f"{stem}.png" for stem in stems]
     first = _digests(folder)
     assert set(first) == {f"{stem}.{suffix}" for stem in stems for suffix in ("png", "svg")}
-    draw(evaluation, "sample-stance:validation")
+    draw(evaluation, "mine-stance")
     assert _digests(folder) == first
     for path in drawn:
         with Image.open(path) as image:

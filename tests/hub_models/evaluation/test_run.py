@@ -79,7 +79,7 @@ def test_a_results_file_holds_what_was_measured(tasks, tmp_path):
 
 def test_each_distinct_text_is_encoded_once(tasks, tmp_path, encoded):
     evaluate_model(BASE, tasks, out=tmp_path / "out")
-    assert len(encoded) == len(set(encoded)) == 16 + 4 + 4 * 30
+    assert len(encoded) == len(set(encoded)) == 24 + 4 + 4 * 30
 
 
 def test_what_is_measured_is_not_measured_again(tasks, tmp_path, encoded, caplog, monkeypatch):
