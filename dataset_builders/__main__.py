@@ -1,4 +1,4 @@
-"""``python -m dataset_builders``: list the data sets, build one."""
+"""``python -m dataset_builders``: list the data sets, build one, check a source."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from dataset_builders import folder, sources
+from dataset_builders import folder, quality, sources
 from dataset_builders.stance import splits, tables
 from dataset_builders.text import did_you_mean
 
@@ -50,6 +50,27 @@ def build(
     for line in lines:
         typer.echo(line)
     typer.echo(f"{'built' if changed else 'up to date'}: {out}")
+
+
+@app.command()
+def check(
+    source: Annotated[str, typer.Argument(help="sample, perspectrum, or a name for your own data.")],
+    data: Annotated[Path | None, typer.Option(help="Your JSONL or parquet, or a folder of them.")] = None,
+    out: Annotated[Path | None, typer.Option(help="JSON file for the statistics.")] = None,
+) -> None:
+    """Print a source's statistics and its bounds; fail if one is broken."""
+    try:
+        report = quality.check(source, data)
+    except (ValueError, OSError) as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from None
+    for line in report.lines():
+        typer.echo(line)
+    if out is not None:
+        out.write_text(report.json(), encoding="utf-8")
+    if report.broken or report.mended:
+        typer.echo(f"error: {len(report.broken)} bounds broken, {len(report.mended)} known issues mended", err=True)
+        raise typer.Exit(1)
 
 
 def _build(name: str, out: Path, source: Path | None, seed: int, triplets: int | None) -> tuple[bool, list[str]]:

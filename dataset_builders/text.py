@@ -10,6 +10,23 @@ from collections.abc import Iterable
 
 _SPACE = re.compile(r"\s+")
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
+_SENTENCE = re.compile(r"""(?<=[.!?…])["'”’)\]]*\s+|\n+""")
+
+# The closed word classes of English: what remains of a sentence when its content words are blanked.
+_FUNCTION_WORDS = """
+a an the this that these those each every either neither both all any some none such same other another much many
+more most few fewer less least several enough i me my mine myself we us our ours ourselves you your yours yourself
+yourselves he him his himself she her hers herself it its itself they them their theirs themselves one ones oneself
+who whom whose which what whoever whatever whichever somebody someone something anybody anyone anything everybody
+everyone everything nobody nothing about above across after against along among around as at before behind below
+beneath beside besides between beyond by despite down during except for from in inside into like near of off on
+onto out outside over past per since than through throughout till to toward towards under until up upon via with
+within without and but or nor so yet if because although though unless whereas while whether when whenever where
+wherever once lest am is are was were be been being have has had having do does did doing done can could may might
+must shall should will would ought cannot no not never also too very just only even still already again ever here
+there then thus hence therefore however instead rather quite almost how why now
+"""
+FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())
 
 
 def text_key(text: str) -> str:
@@ -36,6 +53,16 @@ def jaccard(a: str, b: str) -> float:
     """Word-level Jaccard similarity in [0, 1] (S 5.2); two texts without a word have similarity 0."""
     x, y = set(words(a)), set(words(b))
     return len(x & y) / len(x | y) if x or y else 0.0
+
+
+def is_function_word(word: str) -> bool:
+    """Whether a word of `words` is in `FUNCTION_WORDS`; so are their contractions (isn't, they've, it's)."""
+    return word in FUNCTION_WORDS or word.endswith("n't") or ("'" in word and word.split("'")[0] in FUNCTION_WORDS)
+
+
+def sentences(text: str) -> list[str]:
+    """A text cut after full stops, question and exclamation marks that white space follows, and at line ends."""
+    return [s for s in _SENTENCE.split(text) if s.strip()]
 
 
 def check_text(text: object, where: str) -> str:
