@@ -1,7 +1,9 @@
-"""Measure an encoder on stance-aware retrieval: results.json, per-query values, figures, and a table.
+"""Measure an encoder on stance-aware and oblique retrieval: results.json, per-query values, figures, and tables.
 
 python evaluate.py --model runs/quickstart --tasks sample-stance --baseline sentence-transformers/all-MiniLM-L6-v2
 python evaluate.py --model any/encoder --tasks my-stance --data my.jsonl
+python evaluate.py --model any/encoder --tasks obliq --baseline bm25
+python evaluate.py --model any/encoder --tasks bench-obliq-writing
 """
 
 from __future__ import annotations
@@ -22,37 +24,63 @@ class EvaluatedSplit(StrEnum):
 
 
 def main(
-    model: Annotated[str, typer.Option(help="Folder of a run, folder of an encoder, or Hub id.")],
-    tasks: Annotated[str, typer.Option(help="SOURCE-stance, several with commas, or 'stance' for all at hand.")],
+    model: Annotated[
+        str,
+        typer.Option(help="Folder of a run, folder of an encoder, or Hub id; 'bm25' or 'random' on oblique tasks."),
+    ],
+    tasks: Annotated[
+        str,
+        typer.Option(
+            help="SOURCE-stance or SOURCE-obliq-TASK, several with commas; 'stance' or 'obliq' for all at hand."
+        ),
+    ],
     data: Annotated[
-        Path | None, typer.Option(help="Your own data for the one task named: JSONL, parquet, or a folder.")
+        Path | None,
+        typer.Option(
+            help="Your own data for the one task named: JSONL, parquet or a folder; oblique: OBLIQ-Bench's layout."
+        ),
     ] = None,
     baseline: Annotated[
-        str | None, typer.Option(help="Compare with this folder or Hub id, or with an earlier results.json.")
+        str | None,
+        typer.Option(help="Compare with this folder, Hub id, 'bm25' or 'random', or with an earlier results.json."),
     ] = None,
     split: Annotated[
-        EvaluatedSplit, typer.Option(help="Which claims to ask about; data without splits is all test.")
+        EvaluatedSplit,
+        typer.Option(
+            help="Which claims or queries to ask about. Without splits, stance data is all test, and the validation "
+            "of oblique data is its seeded development split."
+        ),
     ] = EvaluatedSplit.test,
+    late_interaction: Annotated[
+        bool, typer.Option("--late-interaction", help="The model has a vector for each token. Oblique tasks.")
+    ] = False,
+    allow_dangling: Annotated[
+        bool,
+        typer.Option(
+            "--allow-dangling", help="Take judgements of absent documents and print the ceiling. Oblique tasks."
+        ),
+    ] = False,
     out: Annotated[
         Path | None, typer.Option(help="Default: RUN/evaluation for a run folder, else results/local/MODEL.")
     ] = None,
 ) -> None:
-    """Measure an encoder on stance-aware retrieval, beside a baseline if one is given."""
+    """Measure an encoder on stance-aware and oblique retrieval, beside a baseline if one is given."""
     logging.basicConfig(format="%(message)s")
     logging.getLogger("hub_models").setLevel(logging.INFO)
     use_project_cache()  # before anything imports the Hub clients
     from hub_models.evaluation.figures import draw
-    from hub_models.evaluation.report import table
+    from hub_models.evaluation.report import report
     from hub_models.evaluation.run import evaluate_model, load_tasks
 
     try:
-        judged = load_tasks([name.strip() for name in tasks.split(",")], data, split.value)
-        evaluation = evaluate_model(model, judged, out=out, baseline=baseline)
+        names = [name.strip() for name in tasks.split(",")]
+        judged = load_tasks(names, data, split.value, allow_dangling=allow_dangling)
+        evaluation = evaluate_model(model, judged, out=out, baseline=baseline, late_interaction=late_interaction)
     except (ValueError, OSError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from error
     for name in judged:
-        typer.echo(table(evaluation.results, name, evaluation.baseline))
+        typer.echo(report(evaluation.results, name, evaluation.baseline))
         for figure in draw(evaluation, name):
             typer.echo(f"figure   {figure}")
     typer.echo(f"results  {evaluation.results_path}")

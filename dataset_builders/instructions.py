@@ -1,6 +1,7 @@
-"""The stance instructions, their stance words, and the one function that formats a query.
+"""The stance instructions, their stance words, the oblique prefixes, and the one function that formats a query.
 
-The 20 seen instructions train a model, the 10 unseen ones measure it (stance paper, appendix B).
+The 20 seen instructions train a model, the 10 unseen ones measure it (stance paper, appendix B). An oblique task has
+one prefix, in training and at inference (O, appendix B.3).
 """
 
 from __future__ import annotations
@@ -90,6 +91,30 @@ def _number(table: dict[Stance, list[tuple[str, str]]], seen: bool) -> tuple[Ins
 SEEN = _number(_SEEN, seen=True)
 UNSEEN = _number(_UNSEEN, seen=False)
 INSTRUCTIONS = SEEN + UNSEEN
+
+
+OBLIQUE_INSTRUCTIONS: dict[str, str] = {
+    "twitter": (
+        "Retrieve tweets that implicitly express the latent stance described in the query, without surface mention of "
+        "the topic."
+    ),
+    "math": (
+        "Given an example problem, retrieve other math problems whose solutions share the same abstract reasoning "
+        "technique."
+    ),
+    "writing": (
+        "Given a prose snippet, retrieve other snippets by the same author across different topics, based on "
+        "stylistic fingerprint."
+    ),
+    "congress": (
+        "Retrieve the specific Congressional hearing passage matching the user's lossy recollection of the exchange."
+    ),
+    "wildchat": "Retrieve conversations in which the assistant shows the failure mode described in the query.",
+}
+"""Oblique task to the instruction before each of its queries: those of O B.3 to the letter, but for WildChat's, which
+O does not give: that one is ours."""
+
+OUR_OBLIQUE_INSTRUCTIONS = frozenset({"wildchat"})
 
 
 def seen_for(stance: Stance) -> tuple[Instruction, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -33,6 +33,34 @@ def plan(
         typer.echo(make(load_recipe(recipe, overrides or []), world_size).table())
     except (ValueError, OSError) as error:
         raise typer.BadParameter(str(error)) from None
+
+
+@app.command()
+def diagnose(
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Per-query values of a run: parquet.")],
+    metric: Annotated[str, typer.Option(help="A column of it.")] = "ndcg_at_10_gold",
+    against: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="Another run on the same queries, or an oracle's.")
+    ] = None,
+) -> None:
+    """Print, as JSON, what the mean of a run hides: interval, ties, collapse, recall ceiling, shuffle control."""
+    import json
+
+    from pyarrow.parquet import read_table
+
+    from hub_models.evaluation.diagnostics import comparable, contrast, describe
+
+    def columns(path: Path) -> dict[str, Any]:
+        table = read_table(path)
+        return dict(comparable({name: table.column(name).to_numpy() for name in table.column_names}))
+
+    try:
+        found = describe(columns(file), metric)
+        if against is not None:
+            found["against"] = contrast(columns(file), columns(against), metric)
+    except (ValueError, OSError) as error:
+        raise typer.BadParameter(str(error)) from None
+    typer.echo(json.dumps(found, indent=1, allow_nan=False))
 
 
 @app.command()

@@ -106,9 +106,9 @@ class TaskTable:
 
 
 def task_table(name: str, task: TaskResult) -> TaskTable | None:
-    """The table of one task: base, adapter, their difference with its interval, claim only, and the ceiling."""
+    """The table of one stance task: base, adapter, their difference with its interval, claim only, and the ceiling."""
     dense = task.run("dense")
-    if dense is None:
+    if dense is None or "claims" not in task.counts:
         return None
     claim_only = task.run("claim_only")
     slices = []

@@ -79,7 +79,7 @@ def load(path_or_id: str | Path, *, revision: str | None = None, device: str | N
     source = str(path_or_id)
     ensure_base(source)
     _require_modules(source, revision)
-    adapter_config = _find(source, "adapter_config.json", revision)
+    adapter_config = find(source, "adapter_config.json", revision)
     if adapter_config is None:
         model = SentenceTransformer(source, revision=revision, device=device)
     else:
@@ -127,7 +127,7 @@ def load_base(recipe: Recipe, *, device: str | None = None) -> SentenceTransform
             both say differs.
     """
     ensure_base(recipe.base)
-    if _find(recipe.base, "modules.json", recipe.base_revision) is not None:
+    if find(recipe.base, "modules.json", recipe.base_revision) is not None:
         model = SentenceTransformer(recipe.base, revision=recipe.base_revision, device=device)
     else:
         model = _with_pooling(recipe, device)
@@ -155,8 +155,8 @@ def prompts(query_template: str) -> dict[str, str]:
 
 
 def _with_pooling(recipe: Recipe, device: str | None) -> SentenceTransformer:
-    if _find(recipe.base, "config.json", recipe.base_revision) is None:
-        raise FileNotFoundError(_no_such_model(recipe.base, recipe.base_revision))
+    if find(recipe.base, "config.json", recipe.base_revision) is None:
+        raise FileNotFoundError(no_such_model(recipe.base, recipe.base_revision))
     if recipe.pooling is None or recipe.dense is not None:
         raise ValueError(
             f"base {recipe.base} has no modules.json, so its pooling is not known and a projection has no weights: "
@@ -224,7 +224,7 @@ def _pad_on(tokenizer: Any, side: Literal["left", "right"]) -> None:
     tokenizer.init_kwargs["padding_side"] = side  # the attribute alone is not saved
 
 
-def _find(source: str, filename: str, revision: str | None = None) -> Path | None:
+def find(source: str, filename: str, revision: str | None = None) -> Path | None:
     """A file of a model's folder or Hub repository, or null if it is not there (offline: not in the cache)."""
     if Path(source).is_dir():
         path = Path(source) / filename
@@ -236,21 +236,21 @@ def _find(source: str, filename: str, revision: str | None = None) -> Path | Non
     except GatedRepoError:
         raise  # there is such a model, and the Hub's own words say how to get at it
     except (RepositoryNotFoundError, HFValidationError) as error:
-        raise FileNotFoundError(_no_such_model(source, revision)) from error
+        raise FileNotFoundError(no_such_model(source, revision)) from error
 
 
 def _require_modules(source: str, revision: str | None) -> None:
-    if _find(source, "modules.json", revision) is not None:
+    if find(source, "modules.json", revision) is not None:
         return
-    if not Path(source).is_dir() and _find(source, "config.json", revision) is None:
-        raise FileNotFoundError(_no_such_model(source, revision))
+    if not Path(source).is_dir() and find(source, "config.json", revision) is None:
+        raise FileNotFoundError(no_such_model(source, revision))
     raise ValueError(
         f"model {source}: it has no modules.json, so its pooling is not known and mean pooling would be a guess; "
         f"restore the file, or train from it with `--set base={source} pooling=...`"
     )
 
 
-def _no_such_model(source: str, revision: str | None) -> str:
+def no_such_model(source: str, revision: str | None) -> str:
     parent = Path(source).parent
     near = did_you_mean(Path(source).name, [p.name for p in parent.iterdir() if p.is_dir()]) if parent.is_dir() else ""
     wanted = f"{source!r} at {revision}" if revision else repr(source)
@@ -272,7 +272,7 @@ def identity(model: SentenceTransformer, path_or_id: str | Path, *, revision: st
     source = str(path_or_id)
     name = Path(source).resolve().name if Path(source).is_dir() else source
     commit = _commit(source, revision)
-    weights = _find(source, "adapter_model.safetensors", revision)
+    weights = find(source, "adapter_model.safetensors", revision)
     if weights is None:
         return ModelIdentity(name, commit, None, None, None)
     pinned = _slant_json(weights.parent)
@@ -299,7 +299,7 @@ def _commit(repo_id: str, revision: str | None) -> str | None:
 def query_template_of(path_or_id: str | Path, *, revision: str | None = None) -> str:
     """The template that formats a model's queries: its release's own, its recipe's for the base of a recipe that comes
     with the package, else the default."""
-    path = _find(str(path_or_id), SLANT_JSON, revision)
+    path = find(str(path_or_id), SLANT_JSON, revision)
     if path is not None:
         template = _slant_json(path.parent).get("query_template")
         if template:

@@ -1,9 +1,10 @@
-"""Oblique benchmarks in the layout of OBLIQ-Bench: the embedded sample, or any folder of that layout.
+"""Oblique benchmarks in the layout of OBLIQ-Bench: the embedded sample, any folder of that layout, or the Hub's own.
 
 A folder holds ``descriptive/twitter``, ``descriptive/wildchat``, ``analogues/math``, ``analogues/writing`` and
 ``tip-of-tongue/congress``, each with ``corpus/corpus.jsonl`` and, in ``queries+qrels``, ``queries.jsonl``,
-``qrels.tsv`` and (where documents may not be returned for a query) ``per_query_excluded_ids.json``. The sample has
-``attributes.jsonl`` and ``train/documents.jsonl`` besides.
+``qrels.tsv`` (gold) and, where there are any, ``qrels_pool.tsv`` (gold and what was judged later) and
+``per_query_excluded_ids.json`` (documents that may not be returned for a query). The sample has ``attributes.jsonl``
+and ``train/documents.jsonl`` besides.
 """
 
 from __future__ import annotations
@@ -30,7 +31,18 @@ FOLDERS: dict[ObliqueTaskName, str] = {
     "wildchat": "descriptive/wildchat",
 }
 SAMPLE = Path(__file__).parents[1] / "sample" / "oblique"
+REPO = "dianetc/OBLIQ-Bench"
+REVISION = "4ebee29f68ceeb62ca00bd73d5478acdd3cd7764"
+POOLED: tuple[ObliqueTaskName, ...] = ("twitter", "wildchat", "math")
+EXCLUDING: tuple[ObliqueTaskName, ...] = ("math", "writing")
+
+Qrels = dict[str, dict[str, int]]
+"""``qrels[query_id][document_id]`` is a grade; above 0 is relevant."""
+
+_CORPUS = "corpus/corpus.jsonl"
+_QUERIES = "queries+qrels/queries.jsonl"
 _QRELS = "queries+qrels/qrels.tsv"
+_POOL = "queries+qrels/qrels_pool.tsv"
 _EXCLUDED = "queries+qrels/per_query_excluded_ids.json"
 
 
@@ -72,30 +84,56 @@ class ObliqueTask:
         task: Its name.
         corpus: Documents by id. Those of ``train`` are never among them.
         queries: Queries by id.
-        qrels: ``qrels[query_id][document_id]`` is a grade; above 0 is relevant.
+        qrels: The gold judgements.
         excluded: Documents that may not be returned for a query; none for a query that is absent here.
+        pooled: Gold and what was judged later; None where nothing was.
+        allow_dangling: Whether judgements may name documents that are not in the corpus. No search can find them, so
+            every metric has a ceiling below 1.
 
     Raises:
-        ValueError: If qrels or exclusions name a query or document that is not there.
+        ValueError: If judgements or exclusions name a query or document that is not there, the pool lacks a relevant
+            document of gold, a grade is negative, or every document is excluded for a query.
     """
 
     task: ObliqueTaskName
     corpus: dict[str, ObliqueText]
     queries: dict[str, ObliqueText]
-    qrels: dict[str, dict[str, int]]
+    qrels: Qrels
     excluded: dict[str, frozenset[str]]
+    pooled: Qrels | None = None
+    allow_dangling: bool = False
 
     def __post_init__(self) -> None:
-        for what, pairs in (
-            (_QRELS, [(q, d) for q, grades in self.qrels.items() for d in grades]),
-            (_EXCLUDED, [(q, d) for q, documents in self.excluded.items() for d in sorted(documents)]),
-        ):
-            dangling = [pair for pair in pairs if pair[0] not in self.queries or pair[1] not in self.corpus]
+        excluded = [(q, d) for q, documents in self.excluded.items() for d in sorted(documents)]
+        judged = [(_QRELS, self.qrels), *([(_POOL, self.pooled)] if self.pooled is not None else [])]
+        for what, pairs in [*((name, _pairs(qrels)) for name, qrels in judged), (_EXCLUDED, excluded)]:
+            dangling = [
+                (q, d) for q, d in pairs if q not in self.queries or not (d in self.corpus or self.allow_dangling)
+            ]
             if dangling:
                 raise ValueError(
                     f"{self.task}: {len(dangling)} rows of {what} name a query or document that is not there, such as "
                     f"{dangling[:5]}; add the texts or remove the rows"
                 )
+        negative = [(q, d) for _, qrels in judged for q, d in _pairs(qrels) if qrels[q][d] < 0]
+        if negative:
+            raise ValueError(f"{self.task}: got negative grades, such as those of {negative[:5]}; wanted 0 or more")
+        if self.pooled is not None:
+            lost = [(q, d) for q, d in _pairs(self.qrels) if self.qrels[q][d] > 0 and not self._in_pool(q, d)]
+            if lost:
+                raise ValueError(
+                    f"{self.task}: {len(lost)} relevant rows of {_QRELS} are not relevant in {_POOL}, such as "
+                    f"{lost[:5]}; the pool holds gold and what was judged later"
+                )
+        barred = [q for q, documents in self.excluded.items() if self.corpus.keys() <= documents]
+        if barred:
+            raise ValueError(
+                f"{self.task}: all {len(self.corpus)} documents are excluded for {len(barred)} queries, such as "
+                f"{barred[:5]}; remove the queries or their exclusions"
+            )
+
+    def _in_pool(self, query_id: str, document_id: str) -> bool:
+        return (self.pooled or {}).get(query_id, {}).get(document_id, 0) > 0
 
     def restrict(self, split: Split) -> ObliqueTask:
         """The queries of one split over its corpus.
@@ -111,6 +149,8 @@ class ObliqueTask:
             queries,
             {i: grades for i, grades in self.qrels.items() if i in queries},
             {i: documents for i, documents in self.excluded.items() if i in queries},
+            None if self.pooled is None else {i: grades for i, grades in self.pooled.items() if i in queries},
+            self.allow_dangling,
         )
 
     def candidates(self, query_id: str) -> list[str]:
@@ -119,42 +159,86 @@ class ObliqueTask:
         return [i for i in self.corpus if i not in out]
 
 
-def read(task: str, folder: Path | None = None) -> ObliqueTask:
+def read(task: str, folder: Path | None = None, *, allow_dangling: bool = False) -> ObliqueTask:
     """Read one task.
 
     Args:
         task: One of ``TASKS``.
         folder: A folder in the layout of OBLIQ-Bench; the embedded sample if there is none.
+        allow_dangling: Keep judgements of documents that are not in the corpus, and drop those of queries that are not
+            there, in place of refusing both.
 
     Raises:
         FileNotFoundError: If a file of the layout is missing.
         ValueError: If the task is unknown, an id is doubled, a text is empty or broken, the qrels have another header
-            or a score that is no integer, or qrels or exclusions name what is not there.
+            or a score that is no integer, or for what `ObliqueTask` refuses.
     """
     path = _folder(task, folder)
-    corpus = _texts(path / "corpus" / "corpus.jsonl")
-    queries = _texts(path / "queries+qrels" / "queries.jsonl")
-    judged = _qrels(path / _QRELS)
+    corpus = _texts(path / _CORPUS)
+    queries = _texts(path / _QUERIES)
+    judged = {name: _qrels(path / name) for name in (_QRELS, _POOL) if name == _QRELS or (path / name).is_file()}
     _unique(
         {
             "documents": [i for i, _ in corpus],
             "queries": [i for i, _ in queries],
-            _QRELS: [(query, document) for query, document, _ in judged],
+            **{name: [(query, document) for query, document, _ in rows] for name, rows in judged.items()},
         },
         task,
     )
-    qrels: dict[str, dict[str, int]] = {}
-    for query, document, grade in judged:
-        qrels.setdefault(query, {})[document] = grade
+    asked = {i for i, _ in queries}
+    qrels: dict[str, Qrels] = {name: {} for name in judged}
+    for name, rows in judged.items():
+        for query, document, grade in rows:
+            if query in asked or not allow_dangling:
+                qrels[name].setdefault(query, {})[document] = grade
     excluded_file = path / _EXCLUDED
     excluded = json.loads(excluded_file.read_text(encoding="utf-8")) if excluded_file.is_file() else {}
     return ObliqueTask(
         one_of("task", task, TASKS, "oblique data"),
         dict(corpus),
         dict(queries),
-        qrels,
+        qrels[_QRELS],
         {str(query): frozenset(map(str, documents)) for query, documents in excluded.items()},
+        qrels.get(_POOL),
+        allow_dangling,
     )
+
+
+def download(task: str, revision: str = REVISION) -> Path:
+    """Fetch the files of one task of OBLIQ-Bench from the Hub, or from its cache.
+
+    Args:
+        task: One of ``TASKS``.
+        revision: A commit of ``REPO``.
+
+    Returns:
+        A folder for `read`.
+
+    Raises:
+        ValueError: If the task is unknown.
+        FileNotFoundError: If the Hub cannot be asked and the cache lacks a file, or the Hub has no such file.
+    """
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, LocalEntryNotFoundError
+
+    name = one_of("task", task, TASKS, "oblique data")
+    for file in files_of_task(name):
+        try:
+            path = hf_hub_download(REPO, file, repo_type="dataset", revision=revision)
+        except (EntryNotFoundError, LocalEntryNotFoundError, HfHubHTTPError, OSError) as error:
+            raise FileNotFoundError(
+                f"{file} of the Hub data set {REPO} at {revision[:8]} cannot be had ({type(error).__name__}); allow "
+                f"access to the Hub, or give a folder of the same layout"
+            ) from error
+    return Path(path).parents[3]
+
+
+def files_of_task(task: ObliqueTaskName) -> list[str]:
+    """The files of one task in ``REPO``."""
+    names = [_CORPUS, _QUERIES, _QRELS]
+    names += [_POOL] if task in POOLED else []
+    names += [_EXCLUDED] if task in EXCLUDING else []
+    return [f"{FOLDERS[task]}/{name}" for name in names]
 
 
 def read_attributes(task: str, folder: Path | None = None) -> dict[str, tuple[Split, str]]:
@@ -238,6 +322,10 @@ def _qrels(path: Path) -> list[tuple[str, str, int]]:
                 f"{path.name}:{number}: got {line!r}, wanted a query id, a document id and an integer, tab-separated"
             ) from None
     return rows
+
+
+def _pairs(qrels: Qrels) -> list[tuple[str, str]]:
+    return [(query, document) for query, grades in qrels.items() for document in grades]
 
 
 def _unique(ids: Mapping[str, Iterable[object]], task: str) -> None:

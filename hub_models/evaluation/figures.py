@@ -44,9 +44,13 @@ def draw(evaluation: Evaluation, task_name: str) -> list[Path]:
     """Draw a task's figures as PNG and SVG into ``figures/`` beside the results.
 
     Returns:
-        The PNG files: the composition, and the example where there is a baseline to set it beside.
+        The PNG files: the composition, and the example where there is a baseline to set it beside; none of an oblique
+        task.
     """
     import matplotlib
+
+    if not isinstance(evaluation.judged[task_name], stance.Judgements):
+        return []
 
     with matplotlib.rc_context(_STYLE):
         drawn = {"composition": composition(evaluation, task_name)}
@@ -106,6 +110,7 @@ def top_five(evaluation: Evaluation, task_name: str) -> Figure | None:
 
     assert evaluation.baseline is not None and evaluation.baseline_folder is not None
     judged = evaluation.judged[task_name]
+    assert isinstance(judged, stance.Judgements)
     tuned = read_table(evaluation.folder, evaluation.results.tasks[task_name], "dense")
     base = read_table(evaluation.baseline_folder, evaluation.baseline.tasks[task_name], "dense")
     claim_id = _median_claim(base, tuned)

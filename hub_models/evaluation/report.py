@@ -1,9 +1,10 @@
-"""The table that an evaluation ends with: plain text, 120 columns at most."""
+"""The table that an evaluation ends with: plain text, 120 columns at most. The one of stance tasks is here."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hub_models.evaluation.report_oblique import oblique_table
 from hub_models.evaluation.results import Comparison, Results, RunResult, TaskResult
 from hub_models.evaluation.stance import ORACLE
 
@@ -20,8 +21,14 @@ _UNCLEAR = "°"
 _SLICES = ("overall", "support", "attack", "style=explicit", "style=natural", "instructions=seen")
 
 
+def report(results: Results, task_name: str, baseline: Results | None = None) -> str:
+    """One task's results, of either family, beside a baseline's if there is one."""
+    is_stance = "claims" in results.tasks[task_name].counts
+    return (table if is_stance else oblique_table)(results, task_name, baseline)
+
+
 def table(results: Results, task_name: str, baseline: Results | None = None) -> str:
-    """One task's results, beside a baseline's if there is one.
+    """One stance task's results, beside a baseline's if there is one.
 
     Args:
         results: Of the model.

@@ -10,21 +10,24 @@ import logging
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sentence_transformers import SentenceTransformer
 
 from dataset_builders.schema import Split
-from dataset_builders.sources import SOURCES, load
+from dataset_builders.sources import SOURCES, load, obliq_bench
+from dataset_builders.sources import oblique as oblique_sources
 from dataset_builders.text import did_you_mean
 from hub_models import encoder
 from hub_models.adapter import adapter_off
 from hub_models.corpus import encode_corpus
-from hub_models.evaluation import stance
+from hub_models.evaluation import diagnostics, oblique, stance
 from hub_models.evaluation.metrics import Float32
+from hub_models.evaluation.oblique import ObliqueJudgements
 from hub_models.evaluation.results import (
     RESULTS_NAME,
+    Metric,
     ModelInfo,
     Results,
     RunResult,
@@ -34,12 +37,18 @@ from hub_models.evaluation.results import (
     read_per_query,
     write_per_query,
 )
-from hub_models.evaluation.stance import Judgements
+from hub_models.evaluation.stance import Judgements, Measured
+from hub_models.evaluation.systems import REFERENCES, LateInteraction, Reference, is_reference
 
 logger = logging.getLogger(__name__)
 
 FAMILY = "stance"
+OBLIQUE = "obliq"
+STANCE_MAIN = "precision_at_r"
 LOCAL_RESULTS = Path("results") / "local"
+
+
+Tasks = dict[str, Judgements | ObliqueJudgements]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -50,80 +59,127 @@ class Evaluation:
     folder: Path
     baseline: Results | None
     baseline_folder: Path | None
-    judged: dict[str, Judgements]
+    judged: Tasks
 
     @property
     def results_path(self) -> Path:
         return self.folder / RESULTS_NAME
 
 
-def load_tasks(names: Sequence[str], data: Path | None, split: Split) -> dict[str, Judgements]:
+def load_tasks(names: Sequence[str], data: Path | None, split: Split, *, allow_dangling: bool = False) -> Tasks:
     """The tasks by name, with their data checked. The key of a task on another split than ``test`` ends in ``:split``.
 
     Args:
-        names: ``{source}-stance`` each, or ``stance`` for all whose data is at hand.
+        names: ``{source}-stance`` or ``{source}-obliq-{task}`` each, or ``stance`` or ``obliq`` for all of a family
+            whose data is at hand.
         data: Takes the place of the data of the one task named, which may then have any source.
         split: ``test`` or ``validation``.
+        allow_dangling: Take oblique judgements of documents that are not in the corpus.
 
     Raises:
         ValueError: If a name is unknown, ``data`` is given with several names, or the data is faulty.
-        FileNotFoundError: If there is nothing at ``data``.
+        FileNotFoundError: If there is nothing at ``data``, or the Hub's data cannot be had.
     """
+    families = {
+        FAMILY: ["sample-stance"],  # the embedded one
+        OBLIQUE: [_oblique_name(*pair) for pair in oblique_sources.at_hand()] if OBLIQUE in names else [],
+    }
     known = [f"{source}-{FAMILY}" for source in SOURCES]
-    if data is not None and (len(names) != 1 or names[0] == FAMILY):
+    known += [_oblique_name(source, task) for source, tasks in oblique_sources.SOURCES.items() for task in tasks]
+    if data is not None and (len(names) != 1 or names[0] in families):
         raise ValueError(f"got --data and the tasks {list(names)}, wanted one task by name, whose data it replaces")
-    at_hand = ["sample-stance"]  # the embedded one
-    expanded = [name for given in names for name in (at_hand if given == FAMILY else [given])]
-    tasks = {}
-    for name in dict.fromkeys(expanded):
-        source = name.removesuffix(f"-{FAMILY}")
-        if source == name or (data is None and source not in SOURCES):
+    expanded = dict.fromkeys(name for given in names for name in families.get(given, [given]))
+    for name in expanded:
+        source, family, task = _parts(name)
+        if not source or (data is None and name not in known) or (family == OBLIQUE and task not in obliq_bench.TASKS):
             raise ValueError(
-                f"got the task {name!r}, wanted one of {known}, {FAMILY!r} for all that are at hand, or any "
-                f"'NAME-{FAMILY}' with --data.{did_you_mean(name, known)}"
+                f"got the task {name!r}, wanted one of {known}, {FAMILY!r} or {OBLIQUE!r} for all that are at hand, "
+                f"or any 'NAME-{FAMILY}' or 'NAME-{OBLIQUE}-TASK' with --data.{did_you_mean(name, known)}"
             )
-        tasks[name if split == "test" else f"{name}:{split}"] = stance.judge(load(source, data), split)
-    return tasks
+        if allow_dangling and family != OBLIQUE:
+            raise ValueError(f"{name}: --allow-dangling is for oblique tasks; stance data has no judgements apart")
+    loaded: Tasks = {}
+    for name in expanded:
+        source, family, task = _parts(name)
+        key = name if split == "test" else f"{name}:{split}"
+        if family == OBLIQUE:
+            oblique_data = oblique_sources.load(source, task, data, allow_dangling=allow_dangling)
+            loaded[key] = oblique.judge(oblique_data, source, split)
+        else:
+            loaded[key] = stance.judge(load(source, data), split)
+    return loaded
+
+
+def _oblique_name(source: str, task: str) -> str:
+    return f"{source}-{OBLIQUE}-{task}"
+
+
+def _parts(name: str) -> tuple[str, str, str]:
+    """Source, family and, in an oblique name, task; an empty source where the name is of neither form."""
+    source, found, task = name.rpartition(f"-{OBLIQUE}-")
+    if found:
+        return source, OBLIQUE, task
+    source = name.removesuffix(f"-{FAMILY}")
+    return ("" if source == name else source), FAMILY, ""
 
 
 def evaluate_model(
-    model: str, tasks: dict[str, Judgements], *, out: Path | None = None, baseline: str | None = None
+    model: str,
+    tasks: Tasks,
+    *,
+    out: Path | None = None,
+    baseline: str | None = None,
+    late_interaction: bool = False,
 ) -> Evaluation:
     """Measure a model, and a baseline to compare it with, on some tasks.
 
     Args:
-        model: Folder or Hub id.
+        model: Folder or Hub id; ``bm25`` or ``random`` on oblique tasks.
         tasks: From `load_tasks`.
         out: Folder for results.json and what belongs to it. Default: ``evaluation/`` inside a run folder, else
             ``results/local/NAME/``. A baseline that is measured goes to ``out/baseline`` or to its own default.
-        baseline: Folder, Hub id, or the results.json of an earlier evaluation; None compares with nothing.
+        baseline: Folder, Hub id, ``bm25``, ``random``, or the results.json of an earlier evaluation; None compares
+            with nothing.
+        late_interaction: The model has a vector for each token.
 
     Raises:
         FileNotFoundError: If a model or a results file is not there.
-        ValueError: If the baseline's results are of other data, or a model gives no usable vectors.
+        ValueError: If the baseline's results are of other data, a model gives no usable vectors, or one that only
+            oblique tasks can take is given a stance task.
     """
+    stances = [name for name, judged in tasks.items() if isinstance(judged, Judgements)]
+    if stances and (late_interaction or is_reference(model) or is_reference(baseline or "")):
+        raise ValueError(
+            f"got {', '.join(stances)}, wanted oblique tasks: {' and '.join(REFERENCES)} and late interaction are not "
+            "measured on stance tasks"
+        )
     folder = out or _default_folder(model)
     other: Results | None = None
     other_folder: Path | None = None
-    reference: _System | None = None
+    reference: _Measurable | None = None
     if baseline is not None and baseline.endswith(".json"):
         other, other_folder = Results.read(Path(baseline)), Path(baseline).parent
         _check_comparable(other, tasks, baseline)
-    system = _System(model)
+    system = LateInteraction(model) if late_interaction else _system(model)
     if baseline is not None and other is None:
-        reference = _System(baseline)
+        reference = _system(baseline)
         other_folder = out / "baseline" if out else _default_folder(baseline)
         other = _measure(reference, tasks, other_folder)
-    results = _measure(system, tasks, folder, base=reference if reference and reference.is_base_of(system) else None)
+    base = reference if isinstance(reference, _System) and reference.is_base_of(system) else None
+    results = _measure(system, tasks, folder, base=base)
     if other is not None and other_folder is not None:
         for name in tasks:
-            _compare(results.tasks[name], folder, other.tasks[name], other_folder, other.model.id)
+            ours, theirs = (results.tasks[name], folder), (other.tasks[name], other_folder)
+            _compare(isinstance(tasks[name], ObliqueJudgements), *ours, *theirs, other.model.id)
         results.write(folder / RESULTS_NAME)
     return Evaluation(results, folder, other, other_folder, tasks)
 
 
 class _System:
-    """An encoder under test. Texts that it has encoded once are not encoded again."""
+    """An encoder under test. Texts of stance tasks that it has encoded once are not encoded again."""
+
+    params: ClassVar[dict[str, Any]] = {}
+    seed = None
 
     def __init__(self, path_or_id: str) -> None:
         self._loaded: SentenceTransformer = encoder.load(path_or_id)
@@ -140,7 +196,7 @@ class _System:
         """Whether the identity names the weights beyond doubt, as a folder of full weights does not."""
         return bool(self.info.revision or (self.info.adapter_sha256 and self.info.base_revision))
 
-    def is_base_of(self, other: _System) -> bool:
+    def is_base_of(self, other: _Measurable) -> bool:
         return (
             self.info.adapter_sha256 is None
             and self.info.revision is not None
@@ -156,8 +212,22 @@ class _System:
         with adapter_off(self._loaded):
             return encode_corpus(texts, self._loaded)
 
+    def search(self, judged: ObliqueJudgements) -> dict[Strategy, Measured]:
+        """The runs on an oblique task, whose corpus may be too large to be remembered."""
+        return oblique.evaluate(judged, self.query_template, lambda texts: encode_corpus(texts, self._loaded))
 
-def _measure(system: _System, tasks: dict[str, Judgements], folder: Path, base: _System | None = None) -> Results:
+
+_Measurable = _System | Reference | LateInteraction
+
+
+def _system(name: str) -> _System | Reference:
+    for reference in REFERENCES:
+        if name == reference and is_reference(name):
+            return Reference(reference)
+    return _System(name)
+
+
+def _measure(system: _Measurable, tasks: Tasks, folder: Path, base: _System | None = None) -> Results:
     """Bring ``folder/results.json`` up to date for these tasks. Tasks measured by other code or weights are
     dropped."""
     path = folder / RESULTS_NAME
@@ -166,24 +236,26 @@ def _measure(system: _System, tasks: dict[str, Judgements], folder: Path, base: 
     results = Results(model=system.info, environment=now, tasks=dict(finished))
     for name, judged in tasks.items():
         old = finished.get(name)
-        if old and (old.revision, old.query_template) == (judged.revision, system.query_template):
+        if (
+            old
+            and (old.revision, old.query_template) == (judged.revision, system.query_template)
+            and all(run.params == system.params for run in old.runs)
+        ):
             logger.info("%s on %s: already measured, %s", system.info.id, name, path)
             continue
-        logger.info(
-            "%s on %s: %d claims, %d documents", system.info.id, name, len(judged.claims), len(judged.documents)
-        )
-        encode_base = base.encode if base else system.encode_base if system.info.adapter_sha256 else None
-        measured = stance.evaluate(judged, system.query_template, system.encode, encode_base)
+        counts = judged.counts()
+        logger.info("%s on %s: %d queries, %d documents", system.info.id, name, counts["queries"], counts["documents"])
         runs = []
-        for strategy, found in measured.items():
+        for strategy, found in _search(system, judged, base).items():
+            slices, behind = _read(judged, found.table)
             runs.append(
                 RunResult(
                     strategy=strategy,
-                    params={},
-                    seed=None,
-                    slices=stance.summarise(found.table),
+                    params=system.params,
+                    seed=system.seed,
+                    slices=slices,
                     compare=[],
-                    diagnostics=stance.diagnostics(found.table),
+                    diagnostics=behind,
                     per_query=write_per_query(folder, f"{name.replace(':', '-')}-{strategy}", found.table),
                     timing=found.timing,
                 )
@@ -192,14 +264,35 @@ def _measure(system: _System, tasks: dict[str, Judgements], folder: Path, base: 
             dataset=judged.source,
             revision=judged.revision,
             query_template=system.query_template,
-            counts=judged.counts(),
+            counts=counts,
             runs=runs,
         )
         results.write(path)
     return results
 
 
-def _finished(path: Path, system: _System, now: dict[str, Any]) -> dict[str, TaskResult]:
+def _search(
+    system: _Measurable, judged: Judgements | ObliqueJudgements, base: _System | None
+) -> dict[Strategy, Measured]:
+    if isinstance(judged, ObliqueJudgements):
+        return system.search(judged)
+    if not isinstance(system, _System):
+        raise TypeError(f"{system.info.id} is no single-vector encoder")  # refused in evaluate_model
+    encode_base = base.encode if base else system.encode_base if system.info.adapter_sha256 else None
+    return stance.evaluate(judged, system.query_template, system.encode, encode_base)
+
+
+def _read(
+    judged: Judgements | ObliqueJudgements, table: stance.Table
+) -> tuple[dict[str, dict[str, Metric]], dict[str, Any]]:
+    """The slices and the diagnostics of a table."""
+    if isinstance(judged, ObliqueJudgements):
+        return oblique.summarise(table, len(judged.documents)), diagnostics.describe(table, oblique.MAIN)
+    behind = diagnostics.describe(diagnostics.comparable(table), STANCE_MAIN)
+    return stance.summarise(table), {**stance.diagnostics(table), "behind": behind}
+
+
+def _finished(path: Path, system: _Measurable, now: dict[str, Any]) -> dict[str, TaskResult]:
     """The tasks of an existing results file, if this code made it for these weights and all of it is still there."""
     if not path.exists():
         return {}
@@ -232,13 +325,20 @@ def read_table(folder: Path, task: TaskResult, strategy: Strategy) -> stance.Tab
     return {name: column.to_numpy() for name, column in zip(table.column_names, table.columns, strict=True)}
 
 
-def _compare(task: TaskResult, folder: Path, other: TaskResult, other_folder: Path, name: str) -> None:
+def _compare(
+    is_oblique: bool, task: TaskResult, folder: Path, other: TaskResult, other_folder: Path, name: str
+) -> None:
+    """Hold each run against the baseline's run of the same strategy, or against its first one."""
     for run in task.runs:
-        ours, theirs = read_table(folder, task, run.strategy), read_table(other_folder, other, run.strategy)
-        run.compare = stance.compare(ours, theirs, name)
+        theirs = run.strategy if other.run(run.strategy) else other.runs[0].strategy
+        ours, baseline = read_table(folder, task, run.strategy), read_table(other_folder, other, theirs)
+        run.compare = (oblique if is_oblique else stance).compare(ours, baseline, name)
+        pair = diagnostics.comparable(ours), diagnostics.comparable(baseline)
+        contrast = diagnostics.contrast(*pair, oblique.MAIN if is_oblique else STANCE_MAIN)
+        run.diagnostics["against"] = {"baseline": name, "strategy": theirs, **contrast}
 
 
-def _check_comparable(other: Results, tasks: dict[str, Judgements], path: str) -> None:
+def _check_comparable(other: Results, tasks: Tasks, path: str) -> None:
     for name, judged in tasks.items():
         theirs = other.tasks.get(name)
         if theirs is None:

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,7 @@ from hub_models.evaluation.metrics import (
     rank_columns,
     stance_values,
 )
-from hub_models.evaluation.results import Comparison, Metric
+from hub_models.evaluation.results import Comparison, Metric, Strategy
 from hub_models.evaluation.significance import paired_differences
 from hub_models.retrieval.dense import DenseIndex
 
@@ -208,7 +208,7 @@ class Measured:
 
 def evaluate(
     judged: Judgements, query_template: str, encode: Encode, encode_base: Encode | None = None
-) -> dict[Literal["dense", "claim_only"], Measured]:
+) -> dict[Strategy, Measured]:
     """Search with formatted queries (``dense``) and with bare claims (``claim_only``).
 
     Args:

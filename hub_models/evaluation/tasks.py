@@ -1,4 +1,4 @@
-"""Stance-aware retrieval as an MTEB task, for whoever runs their models through ``mteb.evaluate``.
+"""Stance-aware and oblique retrieval as MTEB tasks, for whoever runs their models through ``mteb.evaluate``.
 
     import mteb
     from dataset_builders.sources import load
@@ -20,15 +20,30 @@ from datasets import Dataset
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 from mteb.abstasks.task_metadata import TaskMetadata
+from mteb.models.models_protocols import EncoderProtocol, SearchProtocol
+from mteb.models.search_wrappers import SearchEncoderWrapper
 from sentence_transformers import SentenceTransformer
 
 from dataset_builders.instructions import DEFAULT_QUERY_TEMPLATE, STANCES
 from dataset_builders.schema import Split
+from dataset_builders.sources.obliq_bench import ObliqueTask, ObliqueTaskName
 from dataset_builders.stance.data import StanceData
+from hub_models.evaluation import oblique
 from hub_models.evaluation.metrics import STANCE_BIT, rank
 from hub_models.evaluation.stance import judge, queries_of, values_of_ranking
 
 _SUBSET = "default"
+
+MTEB_TASKS: dict[ObliqueTaskName, tuple[str, oblique.Judged]] = {
+    "twitter": ("OBLIQBenchTwitterRetrieval", "pooled"),
+    "wildchat": ("OBLIQBenchWildChatRetrieval", "pooled"),
+    "math": ("OBLIQBenchMathRetrieval", "pooled"),
+    "writing": ("OBLIQBenchWritingRetrieval", "gold"),
+    "congress": ("OBLIQBenchCongressRetrieval", "gold"),
+}
+"""MTEB's own task on the same texts, and which of our judgements its numbers are under: ``ndcg_at_10`` there is
+``ndcg_at_10_pooled`` or ``ndcg_at_10_gold`` here, if its queries carry our instruction. Pooled numbers do not compare
+with O's Gold columns."""
 
 
 class StanceRetrieval(AbsTaskRetrieval):  # type: ignore[misc]
@@ -134,6 +149,129 @@ class StanceRetrieval(AbsTaskRetrieval):  # type: ignore[misc]
             for prefix, mask in rows.items()
             for metric, column in values.items()
             if mask.any()
+        }
+
+
+class ObliqueRetrieval(AbsTaskRetrieval):  # type: ignore[misc]
+    """Queries that name a latent attribute, behind the task's instruction.
+
+    Scores are `oblique.METRICS` under their own names, those that mean something on the corpus: what ``evaluate.py``
+    reports as its slice ``overall``, to 1e-6. MTEB's own (``ndcg_at_10`` …) are over gold. Documents that may not be
+    returned for a query are taken out before the cut, by fetching as many more.
+
+    Args:
+        data: One oblique task, as `dataset_builders.sources.oblique.load` gives it.
+        source: Where it is from.
+        name: The task's name, ``{source}-obliq-{task}`` if absent.
+        split: ``test`` or ``validation``.
+        query_template: Formats instruction and query; a release names its own in ``slant.json``.
+
+    Raises:
+        ValueError: If the split has no query with a relevant document, or the template is malformed.
+    """
+
+    _top_k: int
+    data_loaded: bool
+
+    def __init__(
+        self,
+        data: ObliqueTask,
+        source: str,
+        *,
+        name: str | None = None,
+        split: Split = "test",
+        query_template: str = DEFAULT_QUERY_TEMPLATE,
+    ) -> None:
+        self._judged = oblique.judge(data, source, split)
+        self._texts = oblique.query_texts(self._judged, query_template)
+        self._metadata = TaskMetadata(
+            name=name or f"{source}-obliq-{data.task}",
+            description=self._judged.instruction,
+            reference="https://arxiv.org/abs/2605.06235",
+            type="Retrieval",
+            category="t2t",
+            modalities=["text"],
+            eval_splits=[split],
+            eval_langs=["eng-Latn"],
+            main_score=oblique.MAIN,
+            dataset={"path": source, "revision": self._judged.revision},
+            is_public=True,
+        )
+        super().__init__()
+        # One more, so that a tie at the cut is seen whole more often than not; exclusions come on top.
+        self._top_k = oblique.DEPTH + 1 + max(len(e) for e in self._judged.excluded)
+
+    @property
+    def metadata(self) -> TaskMetadata:
+        """What the task is."""
+        return self._metadata
+
+    def load_data(self, num_proc: int | None = None, *, timer: Any = None, **kwargs: Any) -> None:
+        """Lay the judgements out as mteb's corpus, queries and qrels; the query text is fully formatted."""
+        if self.data_loaded:
+            return
+        judged = self._judged
+        split = RetrievalSplitData(
+            corpus=Dataset.from_list(
+                [{"id": i, "title": "", "text": t} for i, t in zip(judged.documents, judged.texts, strict=True)]
+            ),
+            queries=Dataset.from_list(
+                [{"id": q.query_id, "text": text} for q, text in zip(judged.queries, self._texts, strict=True)]
+            ),
+            relevant_docs={
+                q.query_id: {judged.documents[c]: grade for c, grade in r.grades.items()}
+                for q, r in zip(judged.queries, judged.qrels["gold"], strict=True)
+            },
+            top_ranked=None,
+        )
+        self.dataset = {_SUBSET: {judged.split: split}}
+        self.data_loaded = True
+
+    def _evaluate_subset(self, model: Any, data_split: Any, **kwargs: Any) -> Any:
+        excluded = {
+            q.query_id: {self._judged.documents[c] for c in columns}
+            for q, columns in zip(self._judged.queries, self._judged.excluded, strict=True)
+        }
+        with _as_we_encode(model):
+            encoder = isinstance(model, EncoderProtocol) and not isinstance(model, SearchProtocol)
+            search = _Excluding(SearchEncoderWrapper(model) if encoder else model, excluded)
+            return super()._evaluate_subset(search, data_split, **kwargs)
+
+    def task_specific_scores(
+        self, scores: Any, qrels: Any, results: dict[str, dict[str, float]], hf_split: str, hf_subset: str
+    ) -> dict[str, float]:
+        """Our metrics over mteb's results, ranked by our one rule."""
+        judged = self._judged
+        column = {d: i for i, d in enumerate(judged.documents)}
+        first: dict[str, str] = {}
+        twin = {d: first.setdefault(t, d) for d, t in zip(judged.documents, judged.texts, strict=True)}
+        order = np.full((len(judged.queries), min(oblique.DEPTH, len(judged.documents))), -1)
+        for row, query in enumerate(judged.queries):
+            found = results[query.query_id]
+            ranking = rank({i: found.get(twin[i], s) for i, s in found.items()})[: order.shape[1]]
+            order[row, : len(ranking)] = [column[i] for i in ranking]
+        table = oblique.measure_ranking(judged, order, np.full(len(order), False))
+        return {metric: float(table[metric].mean()) for metric in oblique.METRICS if metric in table}
+
+
+class _Excluding:
+    """Any search, less the documents that may not be returned for a query."""
+
+    def __init__(self, search: SearchProtocol, excluded: dict[str, set[str]]) -> None:
+        self._search = search
+        self._excluded = excluded
+        self.mteb_model_meta = search.mteb_model_meta
+
+    def index(self, *args: Any, **kwargs: Any) -> None:
+        """The search's own."""
+        self._search.index(*args, **kwargs)
+
+    def search(self, *args: Any, **kwargs: Any) -> dict[str, dict[str, float]]:
+        """The search's own results without the excluded documents; a query without any is there with none."""
+        found = self._search.search(*args, **kwargs)
+        return {
+            query: {d: score for d, score in found.get(query, {}).items() if d not in out}
+            for query, out in self._excluded.items()
         }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from builders import write_jsonl
 
 from dataset_builders.sources import obliq_bench
+from dataset_builders.sources.oblique import at_hand, load
 
 CASES = Path(__file__).parent.parent / "cases"
 
@@ -148,3 +150,86 @@ def test_the_sample_excludes_what_a_query_is_taken_from() -> None:
     pieces = [task.corpus[d].metadata["text_id"] for d in task.corpus if task.corpus[d].attribute]
     assert len(set(pieces)) < len(pieces), "some texts have several pieces"
     assert any(len(documents) > 1 for documents in task.excluded.values())
+
+
+# -- pool, exclusions, dangling judgements, the Hub ----------------------------------------------------------------
+
+HEADER = "query-id\tcorpus-id\tscore\n"
+THREE = [{"_id": i, "text": f"Text {i}."} for i in "abc"]
+ASKED = [{"_id": "q", "text": "Question."}]
+
+
+def with_pool(root: Path, gold: str, pool: str) -> Path:
+    lay(root, THREE, ASKED, HEADER + gold)
+    (root / "analogues/math/queries+qrels/qrels_pool.tsv").write_text(HEADER + pool)
+    return root
+
+
+def test_the_pool_is_read_beside_gold_and_kept_by_a_split(tmp_path: Path) -> None:
+    task = obliq_bench.read("math", with_pool(tmp_path, "q\ta\t2\n", "q\ta\t2\nq\tb\t2\nq\tc\t0\n"))
+    assert task.qrels == {"q": {"a": 2}}
+    assert task.pooled == {"q": {"a": 2, "b": 2, "c": 0}}
+    assert obliq_bench.read("math").pooled is None
+    sample = obliq_bench.read("twitter")
+    pooled = replace(sample, pooled=sample.qrels).restrict("validation")
+    assert pooled.pooled == pooled.qrels and pooled.pooled
+
+
+@pytest.mark.parametrize("pool", ["q\tb\t2\n", "q\ta\t0\n"])
+def test_a_pool_without_a_gold_document_is_refused(tmp_path: Path, pool: str) -> None:
+    with pytest.raises(ValueError, match=r"1 relevant rows of .*qrels.tsv are not relevant in .*\('q', 'a'\)"):
+        obliq_bench.read("math", with_pool(tmp_path, "q\ta\t2\n", pool))
+
+
+def test_doubled_and_dangling_rows_of_the_pool_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"doubled: 1 of .*qrels_pool.tsv \(\('q', 'b'\)\)"):
+        obliq_bench.read("math", with_pool(tmp_path / "1", "q\ta\t2\n", "q\ta\t2\nq\tb\t2\nq\tb\t0\n"))
+    with pytest.raises(ValueError, match=r"1 rows of .*qrels_pool.tsv name .*\('q', 'z'\)"):
+        obliq_bench.read("math", with_pool(tmp_path / "2", "q\ta\t2\n", "q\ta\t2\nq\tz\t2\n"))
+
+
+def test_a_negative_grade_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"negative grades, such as those of \[\('q', 'a'\)\]; wanted 0 or more"):
+        obliq_bench.read("math", lay(tmp_path, THREE, ASKED, HEADER + "q\ta\t-1\n"))
+
+
+def test_all_documents_excluded_is_refused(tmp_path: Path) -> None:
+    lay(tmp_path, THREE, ASKED, HEADER + "q\ta\t1\n", {"q": ["a", "b", "c"]})
+    with pytest.raises(ValueError, match=r"all 3 documents are excluded for 1 queries, such as \['q'\]"):
+        obliq_bench.read("math", tmp_path)
+
+
+def test_dangling_judgements_can_be_taken_on_request(tmp_path: Path) -> None:
+    root = from_case(tmp_path, "case07_dangling")
+    with (root / "analogues/math/queries+qrels/qrels.tsv").open("a") as file:
+        file.write("nobody\ta\t1\n")
+    task = obliq_bench.read("math", root, allow_dangling=True)
+    assert task.qrels == {"q1": {"a": 1, "ghost": 1}}
+
+
+def test_the_hubs_files_are_read_at_the_pinned_commit_from_the_cache() -> None:
+    from huggingface_hub import constants
+
+    with pytest.raises(FileNotFoundError, match=r"analogues/math/corpus.*dianetc/OBLIQ-Bench at 4ebee29f.*same layout"):
+        obliq_bench.download("math")
+    repo = Path(constants.HF_HUB_CACHE) / "datasets--dianetc--OBLIQ-Bench"
+    try:
+        root = repo / "snapshots" / obliq_bench.REVISION
+        with_pool(root, "q\ta\t2\n", "q\ta\t2\nq\tb\t2\n")
+        assert ("bench", "math") not in at_hand()
+        (root / "analogues/math/queries+qrels/per_query_excluded_ids.json").write_text('{"q": ["c"]}')
+        task = load("bench", "math")
+        assert task.excluded == {"q": {"c"}} and task.pooled == {"q": {"a": 2, "b": 2}}
+        assert [pair for pair in at_hand() if pair[0] == "bench"] == [("bench", "math")]
+    finally:
+        shutil.rmtree(repo)
+
+
+def test_the_tasks_have_the_files_that_the_release_has() -> None:
+    assert {t: [f.rsplit("/", 1)[1] for f in obliq_bench.files_of_task(t)[3:]] for t in obliq_bench.TASKS} == {
+        "twitter": ["qrels_pool.tsv"],
+        "math": ["qrels_pool.tsv", "per_query_excluded_ids.json"],
+        "writing": ["per_query_excluded_ids.json"],
+        "congress": [],
+        "wildchat": ["qrels_pool.tsv"],
+    }
