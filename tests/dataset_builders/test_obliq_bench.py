@@ -210,7 +210,9 @@ def test_dangling_judgements_can_be_taken_on_request(tmp_path: Path) -> None:
 def test_the_hubs_files_are_read_at_the_pinned_commit_from_the_cache() -> None:
     from huggingface_hub import constants
 
-    with pytest.raises(FileNotFoundError, match=r"analogues/math/corpus.*dianetc/OBLIQ-Bench at 4ebee29f.*same layout"):
+    with pytest.raises(
+        FileNotFoundError, match=r"analogues/math/corpus.*dianetc/OBLIQ-Bench at 4ebee29f.*same layout"
+    ):
         obliq_bench.download("math")
     repo = Path(constants.HF_HUB_CACHE) / "datasets--dianetc--OBLIQ-Bench"
     try:

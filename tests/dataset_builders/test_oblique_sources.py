@@ -30,7 +30,7 @@ def test_the_sample_is_at_hand_and_data_takes_its_place(tmp_path: Path) -> None:
     assert load("sample", "math") == read("math")
     with pytest.raises(FileNotFoundError, match=r"corpus.jsonl: no such file; wanted a folder in the layout"):
         load("sample", "math", tmp_path)
-    with pytest.raises(FileNotFoundError, match="no such folder"):
+    with pytest.raises(FileNotFoundError, match=r"no such folder"):
         load("mine", "math", tmp_path / "absent")
 
 
@@ -76,7 +76,7 @@ def test_questions_of_one_theorem_find_each_other_and_never_themselves(tmp_path:
 
 
 def test_faults_of_the_file_are_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="wanted the folder that holds theoremqa_test.json"):
+    with pytest.raises(FileNotFoundError, match=r"wanted the folder that holds theoremqa_test.json"):
         theoremqa.read(tmp_path)
     with pytest.raises(ValueError, match="row 2: the id 'a' is doubled"):
         theoremqa.read(questions(tmp_path, [question("a", "x"), question("a", "x")]))
@@ -118,11 +118,11 @@ def test_passages_of_a_presidents_other_addresses_are_relevant(tmp_path: Path) -
 
 
 def test_an_archive_that_is_none(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="wanted the folder that holds inaugural.zip"):
+    with pytest.raises(FileNotFoundError, match=r"wanted the folder that holds inaugural.zip"):
         inaugural.read(tmp_path)
     with zipfile.ZipFile(tmp_path / inaugural.FILE, "w") as archive:
         archive.writestr("README", "nothing")
-    with pytest.raises(ValueError, match="holds no file named like 1789-Washington.txt"):
+    with pytest.raises(ValueError, match=r"holds no file named like 1789-Washington.txt"):
         inaugural.read(tmp_path)
 
 

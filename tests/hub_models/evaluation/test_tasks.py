@@ -11,11 +11,14 @@ import pytest
 from sentence_transformers.sentence_transformer.modules import Dense
 
 from dataset_builders.sources import load
+from dataset_builders.sources.obliq_bench import TASKS
+from dataset_builders.sources.oblique import load as load_oblique
 from dataset_builders.stance.tables import argument_tables
 from hub_models.corpus import encode_corpus
+from hub_models.evaluation import oblique
 from hub_models.evaluation.metrics import STANCE_METRICS
 from hub_models.evaluation.stance import evaluate, judge, summarise
-from hub_models.evaluation.tasks import StanceRetrieval
+from hub_models.evaluation.tasks import MTEB_TASKS, ObliqueRetrieval, StanceRetrieval
 
 TEMPLATE = "{instruction}: {claim}"
 
@@ -119,3 +122,60 @@ def test_the_published_view_holds_the_same_corpus_queries_and_judgements(split):
     assert {(r["query-id"], r["corpus-id"]) for r in view["qrels"]} == {
         (query, doc) for query, docs in ours["relevant_docs"].items() for doc in docs
     }
+
+
+# -- oblique -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def prose():
+    """The sample's writing task with one document under a second id, and a pool."""
+    task = load_oblique("sample", "writing")
+    twin = next(iter(task.corpus))
+    task = replace(task, corpus={**task.corpus, "0-twin": task.corpus[twin]})
+    extra = {q: {**grades, "0-twin": 1} for q, grades in task.qrels.items()}
+    return replace(task, pooled=extra)
+
+
+def _oblique_scores(model, data, template=TEMPLATE):
+    task = ObliqueRetrieval(data, "sample", split="validation", query_template=template)
+    results = mteb.evaluate(
+        model, task, cache=None, encode_kwargs={"show_progress_bar": False}, show_progress_bar=False
+    )
+    return results.task_results[0].scores["validation"][0]
+
+
+def test_mteb_gives_our_oblique_numbers_with_exclusions_before_the_cut(prose, minilm):
+    judged = oblique.judge(prose, "sample", "validation")
+    found = oblique.evaluate(judged, TEMPLATE, lambda texts: encode_corpus(texts, minilm))["dense"].table
+    ours = oblique.summarise(found, len(judged.documents))["overall"]
+    theirs = _oblique_scores(minilm, prose)
+    for metric, summary in ours.items():
+        if summary.mean is None:
+            assert metric not in theirs
+        else:
+            assert theirs[metric] == pytest.approx(summary.mean, abs=1e-6), metric
+    assert theirs["main_score"] == theirs["ndcg_at_10_gold"]
+    # MTEB's own figures are of the same ranking, so they leave the excluded documents out as well.
+    assert theirs["ndcg_at_10"] == pytest.approx(ours["ndcg_at_10_gold"].mean, abs=1e-4)
+    without = _oblique_scores(minilm, replace(prose, excluded={}))
+    assert without["ndcg_at_10_gold"] < theirs["ndcg_at_10_gold"]  # each query would find what it is taken from
+
+
+def test_the_oblique_task_fetches_as_many_more_as_are_excluded(prose):
+    task = ObliqueRetrieval(prose, "sample", split="validation")
+    assert (task.metadata.name, task.metadata.main_score) == ("sample-obliq-writing", "ndcg_at_10_gold")
+    most = max(len(d) for q, d in prose.excluded.items() if prose.queries[q].split == "validation")
+    assert task._top_k == 1001 + most
+    task.load_data()
+    split = task.dataset["default"]["validation"]
+    assert split["top_ranked"] is None  # no list of queries times corpus
+    assert split["queries"][0]["text"].startswith("Given a prose snippet, retrieve other snippets")
+    assert set(split["queries"].column_names) == {"id", "text"}
+
+
+def test_mteb_has_the_tasks_that_we_name_and_their_judgements():
+    for task, (name, judged) in MTEB_TASKS.items():
+        description = mteb.get_task(name).metadata.description
+        assert ("pooled" in description) == (judged == "pooled"), task
+    assert set(MTEB_TASKS) == set(TASKS)
