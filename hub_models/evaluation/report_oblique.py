@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 
 from dataset_builders.instructions import OUR_OBLIQUE_INSTRUCTIONS
@@ -11,6 +12,10 @@ from hub_models.evaluation.published import oblique_tables
 from hub_models.evaluation.results import Comparison, Results, RunResult, TaskResult
 
 WIDTH = 114
+FEW_GROUPS = 14
+"""Below so many units a 95 % percentile interval covers less than 91 % (`significance.paired_differences`)."""
+
+_UNCLEAR = "°"
 _LABEL, _CELL = 36, 13
 _COLUMNS = {
     "ndcg_at_10": "NDCG@10",
@@ -98,6 +103,10 @@ def _notes(task: TaskResult, baseline: Results | None) -> Iterator[str]:
         yield f"{task.counts['dangling']} relevant documents are not in the corpus. Ceiling: {ceiling}."
     if task.counts["task"] in OUR_OBLIQUE_INSTRUCTIONS:
         yield "The instruction is ours: O gives none for this task."
+    if task.counts["groups"] < FEW_GROUPS:
+        yield f"Intervals resample {task.counts['groups']} query groups: of so few they come out too narrow."
+    if any(not c.excludes_zero for run in task.runs for c in run.compare if _is_of(c, baseline)):
+        yield f"{_UNCLEAR} The interval of the difference includes 0."
     for run in task.runs:
         yield from _behind(run, baseline)
 
@@ -107,11 +116,12 @@ def _behind(run: RunResult, baseline: Results | None) -> Iterator[str]:
     parts = [f"{run.strategy}: zero NDCG@10 in {found['zero']:.0%} of the queries"]
     if found["interval"]["low"] is not None:
         parts.append(f"NDCG@10 {_span(found['interval'])} by {UNIT}")
-    parts.append(f"{found['top1_distinct']} different first documents, the same in {found['top1_max_share']:.0%}")
+    first, share = found["top1_distinct"], found["top1_max_share"]
+    parts.append(f"{first} different documents come first, the most frequent in {share:.0%} of the queries")
     if found["shuffle"]["ratio"] is not None:
-        parts.append(f"{found['shuffle']['ratio']:.1f} times its first 100 shuffled")
+        parts.append(f"{found['shuffle']['ratio']:.1f} times what its first 100 give in random order")
     if found["ties"]:
-        parts.append(f"ties in {found['ties']:.1%}")
+        parts.append(f"equal scores put in order by id in {found['ties']:.0%}")
     yield from _wrapped("; ".join(parts) + ".")
     against = found.get("against")
     if against and baseline and against["baseline"] == baseline.model.id:
@@ -124,8 +134,6 @@ def _behind(run: RunResult, baseline: Results | None) -> Iterator[str]:
 
 
 def _wrapped(text: str) -> list[str]:
-    import textwrap
-
     return textwrap.wrap(text, WIDTH, subsequent_indent="  ")
 
 
@@ -154,7 +162,7 @@ def _number(value: float | None) -> str:
 def _delta(found: Comparison | None) -> str:
     if found is None:
         return ""
-    return f"{found.delta:+.3f}".replace("0.", ".") + ("" if found.excludes_zero else "°")
+    return f"{found.delta:+.3f}".replace("0.", ".") + ("" if found.excludes_zero else _UNCLEAR)
 
 
 def _line(label: str, cells: list[str]) -> str:

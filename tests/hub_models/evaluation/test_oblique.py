@@ -220,7 +220,7 @@ def test_the_shuffle_control_is_the_mean_over_shuffles():
 
 
 def test_each_task_has_its_prefix_and_the_papers_are_its_words(external):
-    assert set(OBLIQUE_INSTRUCTIONS) == set(TASKS) and OUR_OBLIQUE_INSTRUCTIONS == {"wildchat"}
+    assert set(OBLIQUE_INSTRUCTIONS) == set(TASKS) and set(OUR_OBLIQUE_INSTRUCTIONS) == {"wildchat"}
     paper = (external.parent / "papers" / "obliq-ir.md").read_text().replace("’", "'")
     for task, instruction in OBLIQUE_INSTRUCTIONS.items():
         assert (f"_{instruction}_" in paper) == (task not in OUR_OBLIQUE_INSTRUCTIONS), task

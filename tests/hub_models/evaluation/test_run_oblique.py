@@ -71,7 +71,7 @@ def test_dangling_judgements_stop_it_unless_they_are_allowed(tmp_path):
     data = write_layout(tmp_path / "data", topical_task())
     qrels = data / "analogues/writing/queries+qrels/qrels.tsv"
     qrels.write_text(qrels.read_text() + "cars 0\tghost\t1\n")
-    with pytest.raises(ValueError, match="1 rows of .* name a query or document that is not there.*ghost"):
+    with pytest.raises(ValueError, match=r"1 rows of .* name a query or document that is not there.*ghost"):
         load_tasks([NAME], data, "test")
     tasks = load_tasks([NAME], data, "test", allow_dangling=True)
     found = evaluate_model("bm25", tasks, out=tmp_path / "out")
