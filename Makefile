@@ -54,12 +54,12 @@ clean: ## remove the environment, builds and tool caches; data/, runs/ and the H
 # Stamps: a second run installs nothing unless pyproject.toml or the constraints changed.
 $(VENV)/.installed: pyproject.toml $(CONSTRAINTS) | $(VENV)/bin/python
 	@echo "== installing into $(VENV): a few minutes, once"
-	@$(BIN)/python -m pip install -q --disable-pip-version-check -c $(CONSTRAINTS) -e ".[sample-model]"
+	@$(BIN)/python -m pip install --disable-pip-version-check -c $(CONSTRAINTS) -e ".[sample-model]"
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml $(CONSTRAINTS) | $(VENV)/bin/python
 	@echo "== installing into $(VENV) with the development tools: a few minutes, once"
-	@$(BIN)/python -m pip install -q --disable-pip-version-check -c $(CONSTRAINTS) -e ".[dev]"
+	@$(BIN)/python -m pip install --disable-pip-version-check -c $(CONSTRAINTS) -e ".[dev]"
 	@touch $@ $(VENV)/.installed
 
 $(VENV)/bin/python:

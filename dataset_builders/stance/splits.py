@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -14,10 +15,10 @@ from dataset_builders.text import claim_key, text_key
 
 SHARES: dict[Split, float] = {"train": 0.7, "validation": 0.1, "test": 0.2}
 
-# Jaccard similarity of character shingles from which two claims are one group. At .6 a claim and its negation are one
-# ("pays off", "does not pay off": .62), two that differ in their subject are not ("X should be legal": at most .57).
-NEAR_DUPLICATE = 0.6
+NEAR_DUPLICATE = 0.75  # Jaccard similarity of character shingles from which two claims are one group
 _SHINGLE = 5  # characters; word n-grams would leave a short claim without any (all such claims would be "equal")
+# Left out of the shingles, so that a claim and its negation are one group: what supports the one attacks the other.
+_NEGATION = re.compile(r"\b(?:not|no|never|does|do|did)\b ?|n['’]t\b")
 
 
 def group_claims(claims: Sequence[Claim], arguments: Iterable[Argument], relations: Iterable[Relation]) -> list[str]:
@@ -86,7 +87,8 @@ def near_duplicates(texts: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def _shingles(key: str) -> frozenset[str]:
-    """Character n-grams of a text; one shorter than that is its own only shingle."""
+    """Character n-grams of a text without its negations; one shorter than that is its own only shingle."""
+    key = _NEGATION.sub("", key) or key
     return frozenset(key[i : i + _SHINGLE] for i in range(max(1, len(key) - _SHINGLE + 1)))
 
 

@@ -34,10 +34,10 @@ def claims(n: int) -> list[dict[str, Any]]:
 def test_the_sample_builds_loads_and_is_up_to_date(tmp_path: Path) -> None:
     result = run("build", "sample-stance-triplets", "--out", tmp_path)
     assert result.exit_code == 0, result.output
-    assert "mixed_aug/train: 4,800 rows" in result.output and f"built: {tmp_path}" in result.output
+    assert "mixed_aug/train: 14,400 rows" in result.output and f"built: {tmp_path}" in result.output
     files = {f: f.read_bytes() for f in tmp_path.rglob("*") if f.is_file()}
     mixed_aug = load_dataset(str(tmp_path), "mixed_aug", split="train")
-    assert len(mixed_aug) == 40 * 20 * 6
+    assert len(mixed_aug) == 120 * 20 * 6
     assert load_dataset(str(tmp_path), split="train")[:] == mixed_aug[:]
     again = run("build", "sample-stance-triplets", "--out", tmp_path)
     assert again.exit_code == 0 and f"up to date: {tmp_path}" in again.output

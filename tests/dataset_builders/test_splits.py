@@ -31,6 +31,11 @@ def test_case_8_short_texts_are_no_near_duplicates() -> None:
     assert near_duplicates(["a", "b", "A.", "no", "", "?"]) == [(0, 2)]
 
 
+def test_a_claim_and_its_negation_are_near_duplicates_and_two_subjects_are_not() -> None:
+    texts = ["The Games pay off for a city.", "The Games do not pay off for a city.", "Tea is good", "Tea isn’t good"]
+    assert near_duplicates([*texts, "Jazz is good"]) == [(0, 1), (2, 3)]
+
+
 def test_near_duplicates_are_those_that_share_most_of_their_words() -> None:
     texts = [
         "Guns should be banned in all public places.",

@@ -14,11 +14,13 @@ from markdown_it import MarkdownIt
 from run_folders import manifest, run_folder
 from typer.testing import CliRunner
 
+from dataset_builders.__main__ import app as builders
 from hub_models.__main__ import app
 from hub_models.cards import write_card
 from hub_models.hub_cache import install_snapshot
 
 HUB_ID = "org/stance-minilm-lora"
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +86,20 @@ def test_the_command_prints_where_all_is_and_a_search_that_runs_as_printed(adapt
     found = subprocess.run(["sh", "-c", snippet], cwd=tmp_path, env=fresh, capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stderr
     assert len(re.findall(r"^\d\.\d{3}  \w", found.stdout, re.MULTILINE)) == 2
+
+
+def test_the_readme_runs_as_printed(adapter: Path, tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "quickstart").symlink_to(adapter)
+    built = CliRunner().invoke(
+        builders, ["build", "sample-stance-triplets", "--out", str(tmp_path / "data" / "sample-stance-triplets")]
+    )
+    assert built.exit_code == 0, built.output
+    similarities, triplet, hits, precision = typed(ROOT / "README.md", cwd=tmp_path)
+    assert len(re.findall(r"-?0\.\d+", similarities)) == 2
+    assert triplet.rstrip().endswith(("hard", "semi_hard", "easy", "inverted"))
+    assert len(re.findall(r"^\d\.\d{3}  \w", hits, re.MULTILINE)) == 2
+    assert 0 < float(precision) < 1
 
 
 def test_the_command_explains_what_is_wrong(tmp_path: Path) -> None:
