@@ -54,6 +54,10 @@ def main(
     late_interaction: Annotated[
         bool, typer.Option("--late-interaction", help="The model has a vector for each token. Oblique tasks.")
     ] = False,
+    cache: Annotated[
+        Path | None,
+        typer.Option(file_okay=False, help="Keeps the vectors of oblique documents here: a killed run goes on."),
+    ] = None,
     allow_dangling: Annotated[
         bool,
         typer.Option(
@@ -75,7 +79,9 @@ def main(
     try:
         names = [name.strip() for name in tasks.split(",")]
         judged = load_tasks(names, data, split.value, allow_dangling=allow_dangling)
-        evaluation = evaluate_model(model, judged, out=out, baseline=baseline, late_interaction=late_interaction)
+        evaluation = evaluate_model(
+            model, judged, out=out, baseline=baseline, late_interaction=late_interaction, cache=cache
+        )
     except (ValueError, OSError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from error

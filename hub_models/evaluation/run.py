@@ -130,6 +130,7 @@ def evaluate_model(
     out: Path | None = None,
     baseline: str | None = None,
     late_interaction: bool = False,
+    cache: Path | None = None,
 ) -> Evaluation:
     """Measure a model, and a baseline to compare it with, on some tasks.
 
@@ -141,6 +142,7 @@ def evaluate_model(
         baseline: Folder, Hub id, ``bm25``, ``random``, or the results.json of an earlier evaluation; None compares
             with nothing.
         late_interaction: The model has a vector for each token.
+        cache: Folder that keeps the vectors of oblique documents: a killed evaluation goes on where it was.
 
     Raises:
         FileNotFoundError: If a model or a results file is not there.
@@ -160,9 +162,9 @@ def evaluate_model(
     if baseline is not None and baseline.endswith(".json"):
         other, other_folder = Results.read(Path(baseline)), Path(baseline).parent
         _check_comparable(other, tasks, baseline)
-    system = LateInteraction(model) if late_interaction else _system(model)
+    system = LateInteraction(model) if late_interaction else _system(model, cache)
     if baseline is not None and other is None:
-        reference = _system(baseline)
+        reference = _system(baseline, cache)
         other_folder = out / "baseline" if out else _default_folder(baseline)
         other = _measure(reference, tasks, other_folder)
     base = reference if isinstance(reference, _System) and reference.is_base_of(system) else None
@@ -181,7 +183,8 @@ class _System:
     params: ClassVar[dict[str, Any]] = {}
     seed = None
 
-    def __init__(self, path_or_id: str) -> None:
+    def __init__(self, path_or_id: str, cache: Path | None = None) -> None:
+        self._cache = cache
         self._loaded: SentenceTransformer = encoder.load(path_or_id)
         self.info = ModelInfo(**asdict(encoder.identity(self._loaded, path_or_id)))
         self.query_template = encoder.query_template_of(path_or_id)
@@ -214,17 +217,21 @@ class _System:
 
     def search(self, judged: ObliqueJudgements) -> dict[Strategy, Measured]:
         """The runs on an oblique task, whose corpus may be too large to be remembered."""
-        return oblique.evaluate(judged, self.query_template, lambda texts: encode_corpus(texts, self._loaded))
+        return oblique.evaluate(judged, self.query_template, self.encode_documents)
+
+    def encode_documents(self, texts: Sequence[str]) -> Float32:
+        """One vector a text, from the cache where it is there."""
+        return encode_corpus(texts, self._loaded, cache_dir=self._cache)
 
 
 _Measurable = _System | Reference | LateInteraction
 
 
-def _system(name: str) -> _System | Reference:
+def _system(name: str, cache: Path | None) -> _System | Reference:
     for reference in REFERENCES:
         if name == reference and is_reference(name):
             return Reference(reference)
-    return _System(name)
+    return _System(name, cache)
 
 
 def _measure(system: _Measurable, tasks: Tasks, folder: Path, base: _System | None = None) -> Results:
