@@ -3,7 +3,7 @@
 python evaluate.py --model runs/quickstart --tasks sample-stance --baseline sentence-transformers/all-MiniLM-L6-v2
 python evaluate.py --model any/encoder --tasks my-stance --data my.jsonl
 python evaluate.py --model any/encoder --tasks obliq --baseline bm25
-python evaluate.py --model any/encoder --tasks bench-obliq-writing
+accelerate launch evaluate.py --model any/encoder --tasks bench-obliq-wildchat --cache .cache/vectors
 """
 
 from __future__ import annotations
@@ -56,7 +56,10 @@ def main(
     ] = False,
     cache: Annotated[
         Path | None,
-        typer.Option(file_okay=False, help="Keeps the vectors of oblique documents here: a killed run goes on."),
+        typer.Option(
+            file_okay=False,
+            help="Keeps the vectors of oblique documents here: a killed run goes on, and several processes share.",
+        ),
     ] = None,
     allow_dangling: Annotated[
         bool,
@@ -74,11 +77,13 @@ def main(
     use_project_cache()  # before anything imports the Hub clients
     from hub_models.evaluation.figures import draw
     from hub_models.evaluation.report import report
-    from hub_models.evaluation.run import evaluate_model, load_tasks
+    from hub_models.evaluation.run import evaluate_model, load_tasks, share_encoding
 
     try:
         names = [name.strip() for name in tasks.split(",")]
         judged = load_tasks(names, data, split.value, allow_dangling=allow_dangling)
+        if share_encoding(model, judged, cache, baseline):
+            return
         evaluation = evaluate_model(
             model, judged, out=out, baseline=baseline, late_interaction=late_interaction, cache=cache
         )

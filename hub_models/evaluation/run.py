@@ -39,6 +39,7 @@ from hub_models.evaluation.results import (
 )
 from hub_models.evaluation.stance import Judgements, Measured
 from hub_models.evaluation.systems import REFERENCES, LateInteraction, Reference, is_reference
+from hub_models.processes import rank_and_count
 
 logger = logging.getLogger(__name__)
 
@@ -175,6 +176,29 @@ def evaluate_model(
             _compare(isinstance(tasks[name], ObliqueJudgements), *ours, *theirs, other.model.id)
         results.write(folder / RESULTS_NAME)
     return Evaluation(results, folder, other, other_folder, tasks)
+
+
+def share_encoding(model: str, tasks: Tasks, cache: Path | None, baseline: str | None = None) -> bool:
+    """Do a further process's part of an evaluation: encode documents of oblique tasks into the cache that all share.
+
+    Returns:
+        Whether this process was a further one, and is done now. The first one measures and writes.
+
+    Raises:
+        ValueError: If there are several processes and no cache.
+    """
+    rank, processes = rank_and_count()
+    if processes > 1 and cache is None:
+        raise ValueError(f"{processes} processes share the work through a folder: give --cache DIR")
+    if rank == 0:
+        return False
+    corpora = [judged.texts for judged in tasks.values() if isinstance(judged, ObliqueJudgements)]
+    for name in [*([] if baseline is None or baseline.endswith(".json") else [baseline]), model]:  # as the first does
+        system = _system(name, cache)
+        if isinstance(system, _System):
+            for texts in corpora:
+                system.encode_documents(texts)
+    return True
 
 
 class _System:

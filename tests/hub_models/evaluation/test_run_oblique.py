@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,6 +27,7 @@ from tests.hub_models.evaluation.helpers import TINY, write_run, write_short_for
 from tests.hub_models.evaluation.oblique_data import random_task, topical_task, write_layout
 from tests.tiny import install_tiny
 
+ROOT = Path(__file__).parents[3]
 BASE = install_tiny(TINY)
 NAME = "mine-obliq-writing"
 
@@ -263,3 +268,42 @@ def test_the_command(tmp_path):
     assert json.loads((tmp_path / "out" / "results.json").read_text())["tasks"][NAME]["counts"]["task"] == "writing"
     result = CliRunner().invoke(app, ["--model", "bm25", "--tasks", "sample-stance", "--out", str(tmp_path / "no")])
     assert result.exit_code == 1 and "error: got sample-stance, wanted oblique tasks" in result.output
+
+
+# -- several processes ---------------------------------------------------------------------------------------------
+
+
+def test_two_processes_share_the_encoding_and_the_first_one_measures(tmp_path):
+    data = write_layout(tmp_path / "data", topical_task())
+    alone = evaluate_model(BASE, load_tasks([NAME], data, "test"), out=tmp_path / "alone").results
+    command = [sys.executable, str(ROOT / "evaluate.py"), "--model", BASE, "--tasks", NAME, "--data", str(data)]
+    command += ["--cache", str(tmp_path / "cache"), "--out", str(tmp_path / "both")]
+    environments = [os.environ | {"RANK": str(rank), "WORLD_SIZE": "2"} for rank in range(2)]
+    processes = [
+        subprocess.Popen(command, env=e, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for e in environments
+    ]
+    said = [process.communicate(timeout=300) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], said
+    assert "results  " in said[0][0] and not said[1][0]
+    both = Results.read(tmp_path / "both" / "results.json")
+    for ours, theirs in zip(alone.tasks[NAME].runs, both.tasks[NAME].runs, strict=True):
+        assert ours.slices == theirs.slices
+    assert list((tmp_path / "cache").iterdir())
+
+
+def test_several_processes_without_a_cache_are_refused(tasks, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ValueError, match="2 processes share the work through a folder: give --cache DIR"):
+        module.share_encoding(BASE, tasks, None)
+
+
+def test_a_killed_evaluation_goes_on_from_its_cache(tasks, tmp_path, monkeypatch):
+    evaluate_model(BASE, tasks, out=tmp_path / "one", cache=tmp_path / "cache")
+    texts: list[str] = []
+    from hub_models import corpus
+
+    real = corpus._encode
+    monkeypatch.setattr(corpus, "_encode", lambda t, *a: texts.extend(t) or real(t, *a))
+    evaluate_model(BASE, tasks, out=tmp_path / "two", cache=tmp_path / "cache")
+    assert not texts
