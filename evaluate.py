@@ -58,7 +58,7 @@ def main(
         Path | None,
         typer.Option(
             file_okay=False,
-            help="Keeps the vectors of oblique documents here: a killed run goes on, and several processes share.",
+            help="Keeps the vectors of oblique tasks here: a killed run goes on, and several processes share.",
         ),
     ] = None,
     allow_dangling: Annotated[

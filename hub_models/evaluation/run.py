@@ -143,7 +143,7 @@ def evaluate_model(
         baseline: Folder, Hub id, ``bm25``, ``random``, or the results.json of an earlier evaluation; None compares
             with nothing.
         late_interaction: The model has a vector for each token.
-        cache: Folder that keeps the vectors of oblique documents: a killed evaluation goes on where it was.
+        cache: Folder that keeps the vectors of oblique tasks: a killed evaluation goes on where it was.
 
     Raises:
         FileNotFoundError: If a model or a results file is not there.
@@ -179,7 +179,7 @@ def evaluate_model(
 
 
 def share_encoding(model: str, tasks: Tasks, cache: Path | None, baseline: str | None = None) -> bool:
-    """Do a further process's part of an evaluation: encode documents of oblique tasks into the cache that all share.
+    """Do a further process's part of an evaluation: encode the texts of oblique tasks into the cache that all share.
 
     Returns:
         Whether this process was a further one, and is done now. The first one measures and writes.
@@ -192,12 +192,11 @@ def share_encoding(model: str, tasks: Tasks, cache: Path | None, baseline: str |
         raise ValueError(f"{processes} processes share the work through a folder: give --cache DIR")
     if rank == 0:
         return False
-    corpora = [judged.texts for judged in tasks.values() if isinstance(judged, ObliqueJudgements)]
     for name in [*([] if baseline is None or baseline.endswith(".json") else [baseline]), model]:  # as the first does
         system = _system(name, cache)
-        if isinstance(system, _System):
-            for texts in corpora:
-                system.encode_documents(texts)
+        for judged in tasks.values():
+            if isinstance(system, _System) and isinstance(judged, ObliqueJudgements):
+                system.share(judged)
     return True
 
 
@@ -241,10 +240,13 @@ class _System:
 
     def search(self, judged: ObliqueJudgements) -> dict[Strategy, Measured]:
         """The runs on an oblique task, whose corpus may be too large to be remembered."""
-        return oblique.evaluate(judged, self.query_template, self.encode_documents)
+        return oblique.evaluate(judged, self.query_template, self._encode_kept)
 
-    def encode_documents(self, texts: Sequence[str]) -> Float32:
-        """One vector a text, from the cache where it is there."""
+    def share(self, judged: ObliqueJudgements) -> None:
+        """Encode what `search` will want, into the cache."""
+        self._encode_kept(oblique.all_texts(judged, self.query_template))
+
+    def _encode_kept(self, texts: Sequence[str]) -> Float32:
         return encode_corpus(texts, self._loaded, cache_dir=self._cache)
 
 

@@ -117,7 +117,7 @@ def test_the_instruction_reaches_the_encoder_and_documents_are_bare(tasks, tmp_p
     evaluate_model(BASE, tasks, out=tmp_path / "out")
     asked = [q.text for q in tasks[NAME].queries]
     template = evaluate_model(BASE, tasks, out=tmp_path / "out").results.tasks[NAME].query_template
-    assert texts == [*tasks[NAME].texts, *query_texts(tasks[NAME], template), *asked]
+    assert texts == [*tasks[NAME].texts, *asked, *query_texts(tasks[NAME], template)]
     assert all(OBLIQUE_INSTRUCTIONS["writing"] in text for text in query_texts(tasks[NAME], template))
 
 
