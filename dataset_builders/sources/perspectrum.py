@@ -29,8 +29,8 @@ def read(folder: Path) -> StanceData:
     """Read the three upstream files ``data/dataset/*_v1.0.json``; ``dev`` becomes ``validation``.
 
     The ids of a cluster are paraphrases of its first one, the original wording: that one is an argument of the claim,
-    style ``natural``. A perspective that serves several claims is one argument of each. Claim 542 (dev) has the text of
-    claim 241 (train): upstream splits are kept, so both stay, in one group.
+    style ``natural``. A perspective that serves several claims is one argument of each. Claim 542 (dev) has the text
+    of claim 241 (train): upstream splits are kept, so both stay, in one group.
 
     Raises:
         FileNotFoundError: If one of the files is absent.

@@ -166,7 +166,9 @@ def test_the_changelog_has_the_version_that_is_built() -> None:
     assert heads[0] == "Unreleased"
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "CITATION.cff", "Makefile", "pyproject.toml"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "CITATION.cff", "Makefile", "pyproject.toml"]
+)
 def test_paths_named_in_these_pages_exist(name: str) -> None:
     text = (ROOT / name).read_text()
     named = re.findall(r"`((?:\w[\w.-]*/)+[\w.-]*|[\w-]+\.(?:py|md|txt|toml|cff))`", text)
