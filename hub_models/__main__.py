@@ -40,20 +40,29 @@ def encode(
     model: Annotated[str, typer.Argument(help="Folder or Hub id of an encoder.")],
     texts: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="One text a line, lines end at LF.")],
     out: Annotated[Path, typer.Option(dir_okay=False, help="A .npy file: float32[texts, dimensions], unit length.")],
+    cache: Annotated[
+        Path | None, typer.Option(file_okay=False, help="Keeps shards here; processes that share it share the work.")
+    ] = None,
     batch_size: Annotated[int, typer.Option(min=1)] = 32,
 ) -> None:
     """Encode a file of texts into a file of vectors."""
     from numpy import save
 
-    from hub_models.corpus import encode_corpus, write_binary
+    from hub_models.atomic import write_with
+    from hub_models.corpus import encode_corpus
     from hub_models.encoder import load
+    from hub_models.processes import rank_and_count
 
+    rank, processes = rank_and_count()
     try:
         if not out.parent.is_dir():
             raise FileNotFoundError(f"--out {out}: the folder {out.parent} does not exist; make it first")
+        if processes > 1 and cache is None:
+            raise ValueError(f"{processes} processes share the work through a folder: give --cache DIR")
         lines = texts.read_bytes().decode("utf-8").removesuffix("\n").split("\n")
-        vectors = encode_corpus(lines, load(model), batch_size=batch_size)
-        write_binary(out, lambda file: save(file, vectors))
+        vectors = encode_corpus(lines, load(model), cache_dir=cache, batch_size=batch_size)
+        if rank == 0:
+            write_with(out, lambda file: save(file, vectors))
     except (ValueError, OSError) as error:
         raise typer.BadParameter(str(error)) from None
 

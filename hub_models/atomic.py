@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 
 def write_text(path: Path, text: str) -> None:
@@ -12,18 +15,23 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write ``content`` to a file staged beside ``path``, then swap it in.
+    """Write ``content``. See `write_with`."""
+    write_with(path, lambda file: file.write(content))
 
-    A killed process leaves the old file or the new one.
+
+def write_with(path: Path, write: Callable[[IO[bytes]], object]) -> None:
+    """Let ``write`` fill a file staged beside ``path``, then swap it in.
+
+    A killed process leaves the old file or the new one, and perhaps what it had staged.
 
     Raises:
         OSError: If the folder does not exist, the disk is full, and so on, naming the file. ``path`` is then as it
             was.
     """
-    staged = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    staged = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.partial")
     try:
         with staged.open("wb") as file:
-            file.write(content)
+            write(file)
             file.flush()
             os.fsync(file.fileno())
         os.replace(staged, path)

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from sentence_transformers.base.modules import Transformer
 from tqdm import tqdm
 
 from hub_models.adapter import adapter_layers
+from hub_models.processes import rank_and_count
+from hub_models.vector_store import Vectors, VectorStore
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-Vectors = npt.NDArray[np.float32]
+logger = logging.getLogger(__name__)
 
 
 def encode_corpus(
@@ -35,37 +35,143 @@ def encode_corpus(
 ) -> Vectors:
     """Encode many texts: each distinct one once, longest first, in shards that survive a kill.
 
+    Processes that are given the same ``cache_dir`` share the work, however they were started (torchrun, accelerate,
+    two shells, machines with a common disk): each takes shards that no other has taken, and all return all vectors.
+    The shard of a process that dies is taken over. Without ``cache_dir`` every process encodes everything for itself.
+
     Args:
         texts: Formatted and final: what stands here reaches the tokenizer.
-        model: Any `SentenceTransformer`.
+        model: Any `SentenceTransformer`, in every process the same.
         cache_dir: Keeps the vectors for later calls, by weights (adapter on or off), modules, length, precision and
-            text. Null: nothing is kept.
+            text, and then memory does not hold them: what is returned is mapped from a file in it. Null: nothing is
+            kept, and memory holds what is returned, once.
         batch_size: Texts per forward pass. In float32 it changes an embedding by less than 1e-5.
         prompt: Put before each text by the model, which may leave it out of the pooling.
-        show_progress: Null or true: a bar, on work longer than two seconds.
+        show_progress: Null or true: a bar, on work longer than two seconds, and the number of processes in the log.
 
     Returns:
         float32[n, d], one L2-normalised row for each text, in order; float32[0, d] for no text.
 
     Raises:
-        ValueError: If a text is no valid Unicode, or the model gives a vector with NaN, infinity or of length 0.
+        ValueError: If a text is no valid Unicode, the model gives a vector with NaN, infinity or of length 0, or a
+            stored shard is damaged.
+        OSError: If the disk is full, or another process removes shards under this one.
     """
-    keys = [_text_hash(text, prompt, i) for i, text in enumerate(texts)]
-    store = _VectorStore(cache_dir / _model_hash(model) if cache_dir is not None else None)
-    rows = store.read(set(keys))
-    distinct = dict(zip(keys, texts, strict=True))
-    missing = sorted((key for key in distinct if key not in rows), key=lambda key: -len(distinct[key]))
-    shard = 8 * batch_size
-    with tqdm(total=len(missing), desc="encode", unit=" texts", delay=2, disable=show_progress is False) as bar:
-        for start in range(0, len(missing), shard):
-            chunk = missing[start : start + shard]
-            vectors = _encode([distinct[key] for key in chunk], model, batch_size, prompt)
-            store.write(chunk, vectors)
-            rows.update(zip(chunk, vectors, strict=True))
-            bar.update(len(chunk))
-    if not keys:
+    quiet = show_progress is False or rank_and_count()[0] != 0
+    corpus = _Corpus(texts, prompt, quiet)
+    if not texts:
         return np.zeros((0, model.truncate_dim or model.get_embedding_dimension()), dtype=np.float32)
-    return np.stack([rows[key] for key in keys])
+
+    def encode(keys: Sequence[bytes]) -> Vectors:
+        return _encode([corpus.text(key) for key in keys], model, batch_size, prompt)
+
+    if cache_dir is None:
+        shards = corpus.shards(corpus.number, 8 * batch_size)
+        _say(corpus, shards, None, quiet)
+        with _bar(shards, quiet) as bar:
+            encoded = _each(shards, encode, bar)
+            return corpus.rows(encoded, lambda n, d: np.empty((n, d), dtype=np.float32))
+    store = VectorStore(cache_dir / _model_hash(model))
+    stored, paths = store.find(corpus.number)
+    shards = corpus.shards((key for key in corpus.number if key not in stored), 8 * batch_size)
+    _say(corpus, shards, cache_dir, quiet)
+    with _bar(shards, quiet) as bar:
+        paths += _fill(store, shards, encode, bar)
+    return corpus.rows(map(store.read, paths), store.mapped)
+
+
+class _Corpus:
+    """Texts by hash, each distinct one under a number in the order of first appearance."""
+
+    def __init__(self, texts: Sequence[str], prompt: str | None, quiet: bool) -> None:
+        self._texts = texts
+        self.number: dict[bytes, int] = {}
+        numbers = np.empty(len(texts), dtype=np.int64)
+        for i, text in enumerate(tqdm(texts, desc="hash", unit=" texts", delay=2, disable=quiet)):
+            numbers[i] = self.number.setdefault(_text_hash(text, prompt, i), len(self.number))
+        # The positions of each distinct text: a slice of an order by number.
+        self._order = np.argsort(numbers, kind="stable")
+        self._bounds = np.searchsorted(numbers[self._order], np.arange(len(self.number) + 1))
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def text(self, key: bytes) -> str:
+        first: int = self._order[self._bounds[self.number[key]]]
+        return self._texts[first]
+
+    def shards(self, keys: Iterable[bytes], size: int) -> list[list[bytes]]:
+        """Longest first. The order hangs on nothing but the texts, so that processes that start at different times
+        plan the same shards: whole ones are missing from the end of the later plan."""
+        ordered = sorted(keys, key=lambda key: (-len(self.text(key)), key))
+        return [ordered[start : start + size] for start in range(0, len(ordered), size)]
+
+    def rows(
+        self, shards: Iterable[tuple[Sequence[bytes], Vectors]], allocate: Callable[[int, int], Vectors]
+    ) -> Vectors:
+        """float32[n, d] in the order of the texts; shards may hold other texts too."""
+        out: Vectors | None = None
+        filled = np.zeros(len(self.number), dtype=bool)
+        for keys, vectors in shards:
+            if out is None:
+                out = allocate(len(self), vectors.shape[1])
+            for key, vector in zip(keys, vectors, strict=True):
+                number = self.number.get(key)
+                if number is not None:
+                    out[self._order[self._bounds[number] : self._bounds[number + 1]]] = vector
+                    filled[number] = True
+        if out is None or not filled.all():
+            raise FileNotFoundError(f"{(~filled).sum()} vectors are gone from the cache; was it emptied just now?")
+        return out
+
+
+def _each(
+    shards: list[list[bytes]], encode: Callable[[Sequence[bytes]], Vectors], bar: tqdm[NoReturn]
+) -> Iterable[tuple[list[bytes], Vectors]]:
+    for shard in shards:
+        yield shard, encode(shard)
+        bar.update(len(shard))
+
+
+def _fill(
+    store: VectorStore, shards: list[list[bytes]], encode: Callable[[Sequence[bytes]], Vectors], bar: tqdm[NoReturn]
+) -> list[Path]:
+    """Have every shard on the disk: first those that nobody is at, then those that others took, if they died."""
+    taken: list[list[bytes]] = []
+    for wait in (False, True):
+        if wait and taken:
+            logger.info("waiting for what is left of %d shards that other processes took", len(taken))
+        for shard in taken if wait else shards:
+            path = store.path(shard)
+            with store.claim(path, wait=wait) as mine:
+                if not mine:
+                    taken.append(shard)
+                    continue
+                if not path.exists():
+                    store.write(path, shard, encode(shard))
+            bar.update(len(shard))
+    return [store.path(shard) for shard in shards]
+
+
+def _bar(shards: list[list[bytes]], quiet: bool) -> tqdm[NoReturn]:
+    total = sum(map(len, shards))
+    return tqdm(total=total, desc="encode", unit=" texts", delay=2, disable=quiet)
+
+
+def _say(corpus: _Corpus, shards: list[list[bytes]], cache_dir: Path | None, quiet: bool) -> None:
+    if quiet or len(shards) < 2:
+        return
+    processes = rank_and_count()[1]
+    shared = "" if processes == 1 else ", shared" if cache_dir is not None else ", each for itself: no cache_dir"
+    logger.info(
+        "encode %d texts, %d distinct, %d of them new, in %d shards by %d process(es)%s",
+        len(corpus),
+        len(corpus.number),
+        sum(map(len, shards)),
+        len(shards),
+        processes,
+        shared,
+    )
 
 
 def _encode(texts: list[str], model: SentenceTransformer, batch_size: int, prompt: str | None) -> Vectors:
@@ -110,40 +216,3 @@ def _model_hash(model: SentenceTransformer) -> str:
     settings = (modules, scaling, model.max_seq_length, model.truncate_dim, padding_side, tokenizer)
     digest.update(repr(settings).encode())
     return digest.hexdigest()
-
-
-class _VectorStore:
-    """Vectors by text hash in the ``.npz`` shards of one folder; a shard is there whole or not at all."""
-
-    def __init__(self, folder: Path | None) -> None:
-        self._folder = folder
-
-    def read(self, wanted: set[bytes]) -> dict[bytes, Vectors]:
-        rows: dict[bytes, Vectors] = {}
-        for path in sorted(self._folder.glob("*.npz")) if self._folder is not None else []:
-            with np.load(path, allow_pickle=False) as shard:
-                keys = [bytes(key) for key in shard["keys"]]
-                if wanted.intersection(keys):
-                    rows.update((k, v) for k, v in zip(keys, shard["vectors"], strict=True) if k in wanted)
-        return rows
-
-    def write(self, keys: list[bytes], vectors: Vectors) -> None:
-        if self._folder is None:
-            return
-        self._folder.mkdir(parents=True, exist_ok=True)
-        name = hashlib.sha256(b"".join(keys)).hexdigest()[:32]
-        matrix = np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(len(keys), -1)
-        write_binary(self._folder / f"{name}.npz", lambda file: np.savez(file, keys=matrix, vectors=vectors))
-
-
-def write_binary(path: Path, write: Callable[[IO[bytes]], None]) -> None:
-    """Let ``write`` fill a file that is then swapped in: a kill or a full disk leaves what was there."""
-    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".partial", delete=False) as file:
-        try:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-            os.replace(file.name, path)
-        except BaseException:
-            os.unlink(file.name)
-            raise

@@ -210,3 +210,22 @@ def test_the_command_refuses_before_encoding(tmp_path: Path) -> None:
     nobody = CliRunner().invoke(app, [*arguments, str(tmp_path / "v.npy")])
     assert nobody.exit_code == 2
     assert "no such folder" in nobody.output
+
+
+def test_the_command_resumes_from_a_cache_and_one_rank_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "texts.txt").write_text("no.\ncars\n")
+    arguments = ["encode", install_tiny("stance-bge-large"), str(tmp_path / "texts.txt"), "--out"]
+    cache = ["--cache", str(tmp_path / "cache")]
+    first, second = tmp_path / "first.npy", tmp_path / "second.npy"
+    assert CliRunner().invoke(app, [*arguments, str(first), *cache]).exit_code == 0
+    assert len(list((tmp_path / "cache").rglob("*.npz"))) == 1
+    assert CliRunner().invoke(app, [*arguments, str(second), *cache]).exit_code == 0
+    np.testing.assert_array_equal(np.load(second), np.load(first))
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "1")
+    other = tmp_path / "other.npy"
+    assert CliRunner().invoke(app, [*arguments, str(other), *cache]).exit_code == 0
+    assert not other.exists()
+    alone = CliRunner().invoke(app, [*arguments, str(other)])
+    assert alone.exit_code == 2
+    assert "2 processes share the work through a folder: give" in alone.output
