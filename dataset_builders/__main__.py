@@ -1,15 +1,21 @@
-"""``python -m dataset_builders``: list the data sets, build one, check a source."""
+"""``python -m dataset_builders``: list the data sets, build one, check a source, measure a specialist or queries."""
 
 from __future__ import annotations
 
+import json
 import logging
 import re
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from dataset_builders import folder, quality, sources
+from dataset_builders.checks import align
+from dataset_builders.oblique import purity as purity_of
+from dataset_builders.oblique import query_quality
+from dataset_builders.oblique.style_graph import STYLOMETRIC, stylometric
 from dataset_builders.stance import splits, tables
 from dataset_builders.text import did_you_mean
 
@@ -71,6 +77,77 @@ def check(
     if report.broken or report.mended:
         typer.echo(f"error: {len(report.broken)} bounds broken, {len(report.mended)} known issues mended", err=True)
         raise typer.Exit(1)
+
+
+@app.command()
+def purity(
+    labels: Annotated[Path, typer.Option(help="Documents with _id, label, text, text_id; or qrels.")],
+    vectors: Annotated[
+        Path | None,
+        typer.Option(help="A .npy file, a row a document, as `python -m hub_models encode` writes."),
+    ] = None,
+    specialist: Annotated[str | None, typer.Option(help=f"A built-in one instead: {STYLOMETRIC}.")] = None,
+    corpus: Annotated[Path | None, typer.Option(help="All documents, where --labels are qrels.")] = None,
+    k: Annotated[list[int] | None, typer.Option(help="Neighbours a document; may be repeated.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the intervals.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="JSON file for the figures.")] = None,
+) -> None:
+    """Print how often a specialist's neighbours share an attribute, against random pairs (O table I.1)."""
+    try:
+        probe = purity_of.read_probe(labels, corpus)
+        rows = purity_of.purity(_vectors(vectors, specialist, probe), probe, k or purity_of.KS, seed=seed)
+    except (ValueError, OSError) as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from None
+    counts = {
+        "documents": len(probe.ids),
+        "labelled": len(probe.labels),
+        "labels": len(set(probe.labels.values())),
+        "longer_texts": len(set(probe.sources.values())),
+    }
+    typer.echo(", ".join(f"{n:,} {what.replace('_', ' ')}" for what, n in counts.items()))
+    for line in align(purity_of.table(rows)):
+        typer.echo(line)
+    _write(out, counts | {"seed": seed, "rows": [asdict(row) | {"lift": row.lift} for row in rows]})
+
+
+@app.command("query-quality")
+def query_quality_(
+    queries: Annotated[Path, typer.Option(help="Rows with query and positive: JSONL, parquet, or a folder of them.")],
+    task: Annotated[str | None, typer.Option(help="Their task, where the rows do not say it.")] = None,
+    data: Annotated[Path | None, typer.Option(help="The benchmark to compare with; by default the sample.")] = None,
+    out: Annotated[Path | None, typer.Option(help="JSON file for the figures.")] = None,
+) -> None:
+    """Print what queries share with their documents, beside the benchmark's own (O table J.1)."""
+    try:
+        rows = query_quality.measure(query_quality.read_pairs(queries, task), data)
+    except (ValueError, OSError) as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from None
+    for line in align(query_quality.table(rows)):
+        typer.echo(line)
+    _write(out, rows)
+
+
+def _vectors(path: Path | None, specialist: str | None, probe: purity_of.Probe) -> purity_of.Float32:
+    if (path is None) == (specialist is None):
+        raise ValueError("give either --vectors FILE or --specialist NAME")
+    if path is not None:
+        return purity_of.read_vectors(path)
+    if specialist != STYLOMETRIC:
+        raise ValueError(
+            f"got the specialist {specialist!r}, wanted {STYLOMETRIC!r}, or --vectors with those of any model."
+            f"{did_you_mean(str(specialist), [STYLOMETRIC])}"
+        )
+    without = [i for i in probe.ids if i not in probe.texts]
+    if without:
+        raise ValueError(f"{len(without)} documents have no text, such as {without[:5]}: {specialist} reads texts")
+    return stylometric([probe.texts[i] for i in probe.ids])
+
+
+def _write(out: Path | None, figures: Any) -> None:
+    if out is not None:
+        out.write_text(json.dumps(figures, indent=2, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def _build(name: str, out: Path, source: Path | None, seed: int, triplets: int | None) -> tuple[bool, list[str]]:

@@ -8,7 +8,7 @@ from statistics import mean
 from typing import Any
 
 from dataset_builders.checks import Check, Part, none_of, show
-from dataset_builders.oblique.statistics import Overlap, bm25_ndcg, overlap, random_ndcg
+from dataset_builders.oblique.statistics import bm25_ndcg, mean_overlap, overlap, random_ndcg
 from dataset_builders.schema import SPLITS, Split
 from dataset_builders.sources.obliq_bench import AuthoredDocument, ObliqueTask, ObliqueTaskName
 from dataset_builders.stance.splits import near_duplicates
@@ -220,7 +220,7 @@ def _overlaps(task: ObliqueTask, train: list[AuthoredDocument], part: Part) -> l
     }
     checks = []
     for name, found in pairs.items():
-        part.statistics["overlap"][name] = _row([o for _, o in found])
+        part.statistics["overlap"][name] = mean_overlap([o for _, o in found])
         leaks = [f"{i}: {', '.join(o.leaked)}" for i, o in found if o.leaked]
         share = len(leaks) / len(found)
         checks.append(Check(f"{task.task}: {name} with an entity leaked", share, _LEAKED, faults=tuple(leaks)))
@@ -232,14 +232,3 @@ def _overlaps(task: ObliqueTask, train: list[AuthoredDocument], part: Part) -> l
                 )
             )
     return checks
-
-
-def _row(found: list[Overlap]) -> dict[str, float]:
-    return {
-        "n": len(found),
-        "jaccard": mean(o.jaccard for o in found),
-        "coverage": mean(o.coverage for o in found),
-        "stem_coverage": mean(o.stem_coverage for o in found),
-        "max_coverage": max(o.coverage for o in found),
-        "entity_leakage": mean(bool(o.leaked) for o in found),
-    }

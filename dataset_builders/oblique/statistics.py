@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import dropwhile
+from statistics import mean
 
 import numpy as np
 
@@ -14,7 +17,8 @@ from dataset_builders.text import FUNCTION_WORDS, sentences, words
 DEPTH = 10
 _ALPHABETIC = re.compile(r"[^\W\d_]+")
 _YEAR = re.compile(r"\b[12]\d{3}\b")
-_CAPITALISED = re.compile(r"\b[A-Z][\w'’-]*(?: [A-Z][\w'’-]*)*")
+_UPPER = "".join(c for c in map(chr, range(0x530)) if c.isupper())  # Latin, Greek, Cyrillic
+_CAPITALISED = re.compile(rf"\b[{_UPPER}][\w'’-]*(?: [{_UPPER}][\w'’-]*)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +44,18 @@ def content_words(text: str) -> set[str]:
 
 
 def entities(text: str) -> set[str]:
-    """Capitalised spans that do not begin a sentence, and four-digit years (O appendix J); "I" is none."""
+    """Capitalised spans that do not begin a sentence, and four-digit years (O appendix J).
+
+    A function word at a span's head, such as "I" or the first word of a quotation, is no part of it.
+    """
     found = set(_YEAR.findall(text))
     for sentence in sentences(text):
         sentence = sentence.lstrip("\"'“‘(…— ")
-        found |= {m[0] for m in _CAPITALISED.finditer(sentence) if m.start() > 0 and words(m[0])[0] not in _NO_NAME}
-    return found
+        for match in _CAPITALISED.finditer(sentence):
+            if match.start() > 0:
+                names = dropwhile(lambda word: words(word)[0] in _NO_NAME, match[0].split(" "))
+                found.add(" ".join(names))
+    return found - {""}
 
 
 _NO_NAME = FUNCTION_WORDS | {"i'm", "i'd", "i've", "i'll"}
@@ -62,6 +72,21 @@ def overlap(query: str, document: str) -> Overlap:
         stem_coverage=sum(w[:5] in stems for w in q) / len(q) if q else 0.0,
         leaked=tuple(sorted(e for e in entities(document) if f" {' '.join(words(e))} " in asked)),
     )
+
+
+def mean_overlap(found: Sequence[Overlap]) -> dict[str, float]:
+    """The row of O table J.1 over one query and document or more, with the highest coverage besides.
+
+    ``entity_leakage`` is the share of pairs with at least one entity leaked.
+    """
+    return {
+        "n": len(found),
+        "jaccard": mean(o.jaccard for o in found),
+        "coverage": mean(o.coverage for o in found),
+        "stem_coverage": mean(o.stem_coverage for o in found),
+        "max_coverage": max(o.coverage for o in found),
+        "entity_leakage": mean(bool(o.leaked) for o in found),
+    }
 
 
 def bm25_ndcg(task: ObliqueTask) -> dict[str, float]:

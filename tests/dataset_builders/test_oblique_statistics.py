@@ -34,6 +34,7 @@ def test_entities_are_inside_a_sentence_or_years() -> None:
         "Calder Street closed in 1987. The mayor, Ann Pell, said: “I'm glad. We met in New Harbor, and I left.” B12 60"
     )
     assert entities(text) == {"Ann Pell", "New Harbor", "1987"}
+    assert entities("We left The Hague, and saw Élodie Åberg.") == {"Hague", "Élodie Åberg"}
 
 
 def test_overlap_worked_by_hand() -> None:

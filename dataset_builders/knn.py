@@ -1,0 +1,175 @@
+"""The one neighbour search over vectors: exact, in bounded memory, repeatable to the last tie."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+Float32 = NDArray[np.float32]
+Hits = list[tuple[str, float]]
+
+_QUERIES = 256  # rows of a block of scores
+_DOCUMENTS = 8192  # its columns
+
+
+def search(
+    queries: Float32, documents: Float32, k: int, ids: Sequence[str], *, admitted: Collection[str] | None = None
+) -> list[Hits]:
+    """The ``k`` nearest documents of each query by dot product: score descending, then id ascending.
+
+    Every pair is scored, a block at a time: beside the vectors, which may be mapped from a file, memory holds some
+    tens of MiB whatever the sizes. Equal vectors have equal scores.
+
+    Args:
+        queries: float32[q, d], finite.
+        documents: float32[n, d], finite; of unit length, with the queries, for cosine.
+        k: At most this many hits; there are fewer where fewer documents are admitted.
+        ids: One distinct id a document.
+        admitted: Ids of the documents that may be returned; all, if null.
+
+    Returns:
+        For each query its hits as (id, score).
+
+    Raises:
+        ValueError: If shapes or ids do not fit, ``k`` is below 1, a value is NaN or infinite, or an admitted id is
+            unknown.
+    """
+    if queries.ndim != 2 or documents.ndim != 2 or (len(documents) and queries.shape[1] != documents.shape[1]):
+        raise ValueError(
+            f"got queries of shape {queries.shape} and documents of shape {documents.shape}, wanted [q, d] and [n, d]"
+        )
+    _check(documents, k, ids)
+    if not np.isfinite(queries).all():
+        raise ValueError(
+            f"queries {np.flatnonzero(~np.isfinite(queries).all(axis=1))[:10].tolist()} hold NaN or infinity"
+        )
+    if admitted is not None:
+        wanted = set(admitted)
+        unknown = sorted(wanted.difference(ids))
+        if unknown:
+            raise ValueError(f"{len(unknown)} admitted ids are of no document, such as {unknown[:10]}")
+        rows = [i for i, document in enumerate(ids) if document in wanted]
+        documents, ids = documents[rows], [ids[i] for i in rows]
+    ones = np.ones(len(documents), np.float32)
+    return list(_search(queries, documents, ones, k, k, ids, [frozenset()] * len(queries)))
+
+
+def neighbours(
+    vectors: Float32, k: int, ids: Sequence[str], *, sources: Sequence[Hashable] | None = None
+) -> list[Hits]:
+    """The ``k`` nearest other documents of each document by cosine, itself left out by its id, never by its rank.
+
+    Args:
+        vectors: float32[n, d]; brought to unit length here.
+        k: At most this many; fewer where fewer documents may be returned.
+        ids: One distinct id a document.
+        sources: Where each document is from, such as the longer text that it is a part of. Documents of one source are
+            not each other's neighbours; null is no source.
+
+    Returns:
+        For each document its neighbours as (id, cosine), nearest first, ties by id.
+
+    Raises:
+        ValueError: If shapes or ids do not fit, ``k`` is below 1, or a vector is zero or holds NaN or infinity; each
+            is named.
+    """
+    _check(vectors, k, ids)
+    norms = lengths(vectors)
+    if not norms.all():
+        raise ValueError(f"{(norms == 0).sum()} vectors are zero: {[ids[i] for i in np.flatnonzero(norms == 0)[:10]]}")
+    out: list[frozenset[str]] = [frozenset([i]) for i in ids]
+    if sources is not None:
+        members: dict[Hashable, set[str]] = {}
+        for document, source in zip(ids, sources, strict=True):
+            if source is not None:
+                members.setdefault(source, set()).add(document)
+        shared = {source: frozenset(found) for source, found in members.items()}
+        out = [shared.get(s, own) if s is not None else own for s, own in zip(sources, out, strict=True)]
+    return list(_search(vectors, vectors, norms, k, k + max(map(len, out), default=0), ids, out, cosine=True))
+
+
+def lengths(vectors: Float32) -> Float32:
+    """float32[n], the Euclidean length of each row."""
+    blocks = [np.linalg.norm(vectors[i : i + _DOCUMENTS], axis=1) for i in range(0, len(vectors), _DOCUMENTS)]
+    return np.concatenate(blocks).astype(np.float32) if blocks else np.zeros(0, np.float32)
+
+
+def _check(documents: Float32, k: int, ids: Sequence[str]) -> None:
+    if documents.ndim != 2 or len(ids) != len(documents):
+        raise ValueError(f"got vectors of shape {documents.shape} and {len(ids)} ids, wanted [n, d] and n ids")
+    doubled = [i for i, n in Counter(ids).items() if n > 1]
+    if doubled:
+        raise ValueError(f"ids must be distinct; doubled: {doubled[:10]}")
+    if k < 1:
+        raise ValueError(f"got k = {k}, wanted at least 1")
+    bad = [ids[i] for start in range(0, len(ids), _DOCUMENTS) for i in _broken(documents, start)]
+    if bad:
+        raise ValueError(f"{len(bad)} vectors hold NaN or infinity: {bad[:10]}")
+
+
+def _broken(documents: Float32, start: int) -> NDArray[np.intp]:
+    return start + np.flatnonzero(~np.isfinite(documents[start : start + _DOCUMENTS]).all(axis=1))
+
+
+def _search(
+    queries: Float32,
+    documents: Float32,
+    norms: Float32,
+    k: int,
+    depth: int,
+    ids: Sequence[str],
+    out: Sequence[frozenset[str]],
+    *,
+    cosine: bool = False,
+) -> Iterator[Hits]:
+    """Fetch ``depth`` for each query, drop what is in ``out``, keep ``k``. With ``cosine`` queries are documents."""
+    order = np.argsort(np.array(ids)) if len(ids) else np.zeros(0, np.intp)
+    # A matrix product may give equal vectors unequal last bits: they are scored once.
+    members: dict[bytes, list[int]] = {}
+    for i in order:
+        members.setdefault(hashlib.sha256(documents[i].tobytes()).digest(), []).append(int(i))
+    groups = list(members.values())  # by smallest id, each by id
+    first = np.array([group[0] for group in groups], dtype=np.intp)
+    rank = np.empty(len(ids), np.intp)
+    rank[order] = np.arange(len(ids))
+    for start in tqdm(range(0, len(queries), _QUERIES), desc="neighbours", unit=" blocks", delay=2):
+        block = queries[start : start + _QUERIES]
+        if cosine:
+            block = block / norms[start : start + _QUERIES, None]
+        for query, dropped, best in zip(
+            block, out[start : start + _QUERIES], _best(block, documents, norms, first, depth), strict=True
+        ):
+            near = documents[first[best]].astype(np.float64) / norms[first[best], None]
+            found = [
+                (-score, rank[i], i)
+                for g, score in zip(best, (near * query).sum(axis=1), strict=True)
+                for i in groups[g]
+            ]
+            yield [(ids[i], float(-minus)) for minus, _, i in sorted(found) if ids[i] not in dropped][:k]
+
+
+def _best(
+    queries: Float32, documents: Float32, norms: Float32, first: NDArray[np.intp], depth: int
+) -> NDArray[np.intp]:
+    """int[q, min(depth, n)]: columns of the highest scores, of equal ones those that come first, in no order."""
+    scores = np.empty((len(queries), 0), np.float32)
+    columns = np.empty((len(queries), 0), np.intp)
+    for start in range(0, len(first), _DOCUMENTS):
+        here = first[start : start + _DOCUMENTS]
+        scores = np.hstack([scores, queries @ (documents[here] / norms[here, None]).T])
+        columns = np.hstack([columns, np.broadcast_to(np.arange(start, start + len(here)), (len(queries), len(here)))])
+        if scores.shape[1] > depth:
+            # Columns rise from left to right, those kept before included: of equal ones the first are the right ones.
+            least = np.partition(scores, -depth, axis=1)[:, [-depth]]
+            level = scores == least
+            above = scores > least
+            room = depth - above.sum(axis=1, keepdims=True)
+            kept = above | (level & (np.cumsum(level, axis=1) <= room))
+            scores = scores[kept].reshape(len(queries), depth)
+            columns = columns[kept].reshape(len(queries), depth)
+    return columns
