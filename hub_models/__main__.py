@@ -91,6 +91,7 @@ def encode(
         vectors = encode_corpus(lines, load(model), cache_dir=cache, batch_size=batch_size)
         if rank == 0:
             write_with(out, lambda file: save(file, vectors))
+            typer.echo(f"{out}: {vectors.shape[0]} x {vectors.shape[1]}, by {processes} process(es)")
     except (ValueError, OSError) as error:
         raise typer.BadParameter(str(error)) from None
 

@@ -219,8 +219,10 @@ def test_the_command_resumes_from_a_cache_and_one_rank_writes(tmp_path: Path, mo
     first, second = tmp_path / "first.npy", tmp_path / "second.npy"
     assert CliRunner().invoke(app, [*arguments, str(first), *cache]).exit_code == 0
     assert len(list((tmp_path / "cache").rglob("*.npz"))) == 1
-    assert CliRunner().invoke(app, [*arguments, str(second), *cache]).exit_code == 0
+    again = CliRunner().invoke(app, [*arguments, str(second), *cache])
+    assert again.exit_code == 0, again.output
     np.testing.assert_array_equal(np.load(second), np.load(first))
+    assert "2 x 32, by 1 process(es)" in again.output
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("RANK", "1")
     other = tmp_path / "other.npy"
