@@ -41,7 +41,12 @@ def list_() -> None:
 @app.command()
 def build(
     name: Annotated[str, typer.Argument(help="{source}-stance-{triplets|arguments|inversions}")],
-    out: Annotated[Path, typer.Option(help="Folder to write; it is replaced at once or not at all.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="Folder to write: empty, or made by an earlier build, whose rows are replaced at once or not at all."
+        ),
+    ],
     source: Annotated[Path | None, typer.Option(help="Your JSONL or parquet, or a folder of them.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the split and of the triplets.")] = 0,
     triplets: Annotated[int | None, typer.Option(help="Rows of each curriculum; by default 6 a cell.")] = None,

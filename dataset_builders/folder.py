@@ -33,6 +33,7 @@ from dataset_builders.schema import Split
 README = "README.md"
 MANIFEST = "build.json"
 _STAGING = ".staging-"
+_OF_A_REPOSITORY = {"README.md", "LICENSE", "build.json", ".git", ".gitattributes", ".gitignore", ".cache"}
 _SHARD = re.compile(r"[a-z]+-\d{5}-of-\d{5}-[0-9a-f]{16}\.parquet")
 _FRONT = re.compile(r"\A---\r?\n(.*?)^---[ \t]*\r?$\n?", re.DOTALL | re.MULTILINE)
 _GENERATED = re.compile(r"<!-- build: begin -->.*?<!-- build: end -->", re.DOTALL)
@@ -120,12 +121,18 @@ def _check_target(out: Path) -> None:
     if out.exists() and not out.is_dir():
         raise FileExistsError(f"{out}: a file is in the way; choose a folder")
     if out.is_dir() and not (out / MANIFEST).exists():
-        files = [*out.glob("*.parquet"), *out.glob("*/*.parquet")]
-        foreign = [f.relative_to(out).as_posix() for f in files if not _SHARD.fullmatch(f.name)]
+        # A dataset repository's own files are welcome, and shards of a build that was killed before its manifest.
+        files = [f for f in out.iterdir() if f.name not in _OF_A_REPOSITORY and not f.name.startswith(_STAGING)]
+        foreign = sorted(f.name for f in files if not (f.is_dir() and _holds_only_shards(f)))
         if foreign:
             raise FileExistsError(
-                f"{out}: the folder holds data that no build has written, such as {foreign[0]}; choose another folder"
+                f"{out}: the folder holds what no build has written, such as {foreign[0]}; choose an empty folder or "
+                "one that an earlier build made"
             )
+
+
+def _holds_only_shards(folder: Path) -> bool:
+    return all(_SHARD.fullmatch(f.name) for f in folder.iterdir())
 
 
 def _write_shard(staging: Path, table: Table) -> dict[str, Any]:

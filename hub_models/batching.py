@@ -175,7 +175,8 @@ class DistinctClaimBatchSampler(DefaultBatchSampler):  # type: ignore[misc]
         if n_claims < self.step_size:
             raise ValueError(
                 f"a step takes {self.step_size} rows of different claims ({batch_size} x {self.world_size} processes) "
-                f"and the data has {n_claims}. {self._dominant()} Add claims or make the batch smaller."
+                f"and the data has {n_claims}. {self._dominant()} Add claims or set global_batch to "
+                f"{n_claims} or less."
             )
         self._plans = [self._plan(epoch) for epoch in range(epochs)]
         self._steps = self._common_steps()

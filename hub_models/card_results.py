@@ -155,8 +155,11 @@ def _means(run: RunResult, slice_name: str) -> dict[str, str]:
 
 def _before(dense: RunResult, slice_name: str, by_metric: dict[str, Comparison]) -> dict[str, str]:
     # The difference is paired, over the same queries: what was there before is the mean minus it.
+    # Rounded first, or the subtraction's last digit could tip the printed one.
     return {
-        metric: NOT_COMPUTED if (mean := dense.mean(slice_name, metric)) is None else _number(mean - comparison.delta)
+        metric: NOT_COMPUTED
+        if (mean := dense.mean(slice_name, metric)) is None
+        else _number(round(mean - comparison.delta, 9))
         for metric, comparison in by_metric.items()
     }
 

@@ -99,7 +99,7 @@ def search_snippet(run_dir: Path | str) -> str:
 from hub_models import StanceSearch
 texts = ["Deliveries and ambulances need the streets.", "Air gets cleaner at once.", "Cheese is made of milk."]
 search = StanceSearch({_literal(os.path.abspath(run_dir))}, texts)
-for hit in search.search("Cities should ban cars from their centres.", stance="attack", k=2):
+for hit in search.search("Cities should ban cars from their centers.", stance="attack", k=2):
     print(f"{{hit.score:.3f}}  {{hit.text}}")
 PY"""
 

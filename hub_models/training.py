@@ -32,7 +32,7 @@ from sentence_transformers.sentence_transformer.losses import (
 from sentence_transformers.sentence_transformer.modules import Pooling
 from transformers import ProgressCallback, TrainerCallback
 
-from hub_models import training_data
+from hub_models import trained_claims, training_data
 from hub_models.adapter import attach_lora
 from hub_models.atomic import write_text
 from hub_models.batching import DistinctClaimBatchSampler
@@ -315,6 +315,7 @@ def _finish(
             raise OSError(f"writing {staged} failed, what was trained is kept: {error}") from None
     shutil.copy(partial / "train.log", staged)
     write_text(staged / "recipe.yaml", _public(recipe, rows).to_yaml())
+    trained_claims.write(staged, rows.triplets["claim"][:])
     manifest = _manifest(staged, model, recipe, rows, state)
     manifest.write(staged)
     write_card(staged)
@@ -333,6 +334,7 @@ def _finish(
     shutil.rmtree(partial)
     if failure is not None:
         raise GateError(f"{run} did not pass the gate and is marked as failed: {failure}")
+    logger.info("trained, and loaded in a fresh process: %s", run)
 
 
 def _public(recipe: Recipe, rows: TrainingSet) -> Recipe:

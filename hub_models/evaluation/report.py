@@ -88,6 +88,8 @@ def _title(slice_name: str, task: TaskResult, dense: RunResult) -> str:
 def _notes(task: TaskResult, dense: RunResult, compared: dict[tuple[str, str], Comparison]) -> Iterator[str]:
     yield "Of the first R documents (R = how many are right) P@R are right; hard: on the claim, of the other stance;"
     yield "semi-hard: of the stance, on another claim; easy: neither. The four sum to 1."
+    if trained_on := task.counts.get("trained_on"):
+        yield f"{trained_on} of the {task.counts['claims']} claims were trained on: this says little about new claims."
     left_out = sum(task.counts["left_out"].values())
     if left_out:
         yield f"Left out: {left_out} (claim, stance) pairs without a single right document."

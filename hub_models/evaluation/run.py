@@ -19,7 +19,7 @@ from dataset_builders.schema import Split
 from dataset_builders.sources import SOURCES, load, obliq_bench
 from dataset_builders.sources import oblique as oblique_sources
 from dataset_builders.text import did_you_mean
-from hub_models import encoder
+from hub_models import encoder, trained_claims
 from hub_models.adapter import adapter_off
 from hub_models.corpus import encode_corpus
 from hub_models.evaluation import diagnostics, oblique, stance
@@ -211,6 +211,7 @@ class _System:
         self._loaded: SentenceTransformer = encoder.load(path_or_id)
         self.info = ModelInfo(**asdict(encoder.identity(self._loaded, path_or_id)))
         self.query_template = encoder.query_template_of(path_or_id)
+        self.trained_claims = trained_claims.read(path_or_id)
         self._vectors: dict[str, Float32] = {}
 
     @property
@@ -277,6 +278,8 @@ def _measure(system: _Measurable, tasks: Tasks, folder: Path, base: _System | No
             logger.info("%s on %s: already measured, %s", system.info.id, name, path)
             continue
         counts = judged.counts()
+        if isinstance(system, _System) and isinstance(judged, Judgements):
+            counts["trained_on"] = len(system.trained_claims & trained_claims.ids(c.claim for c in judged.claims))
         logger.info("%s on %s: %d queries, %d documents", system.info.id, name, counts["queries"], counts["documents"])
         runs = []
         for strategy, found in _search(system, judged, base).items():

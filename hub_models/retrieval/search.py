@@ -78,6 +78,8 @@ class StanceSearch:
         *,
         cache_dir: Path | None = None,
     ) -> None:
+        if isinstance(texts, str):
+            raise ValueError(f"got the single text {texts[:40]!r}, wanted a list of documents or id to document")
         documents = dict(texts) if isinstance(texts, Mapping) else {str(i): text for i, text in enumerate(texts)}
         if not documents:
             raise ValueError("got no document to search in, wanted at least one")

@@ -5,8 +5,9 @@ import logging
 
 import pytest
 
-from hub_models import encoder
+from hub_models import encoder, trained_claims
 from hub_models.evaluation import run as module
+from hub_models.evaluation.report import table
 from hub_models.evaluation.results import Results
 from hub_models.evaluation.run import evaluate_model, load_tasks
 from hub_models.evaluation.stance import ORACLE
@@ -133,6 +134,15 @@ def test_a_run_is_compared_with_its_base(tasks, tmp_path, encoded):
     assert dense.mean("overall", ORACLE) == other.run("dense").mean("overall", ORACLE)
     assert len(encoded) == 2 * len(set(encoded))
     assert Results.read(found.results_path) == found.results
+
+
+def test_claims_that_a_run_was_trained_on_are_counted_and_said(tasks, tmp_path):
+    run = write_run(tmp_path / "run")
+    trained_claims.write(run, ["we should ban cars in cities", "We should ban tea.", "Something else."])
+    task = evaluate_model(str(run), tasks).results.tasks["mine-stance"]
+    assert task.counts["trained_on"] == 1  # of four claims; tea is the sixth topic
+    results = Results.read(run / "evaluation" / "results.json")
+    assert "1 of the 4 claims were trained on" in table(results, "mine-stance")
 
 
 def test_without_a_baseline_the_ceiling_comes_from_the_adapter_switched_off(tasks, tmp_path):

@@ -23,7 +23,7 @@ TEXTS = {
     "d3": "Cities that ban cars lose their shoppers.",
     "d4": "Cities that do not ban cars are loud.",
 }
-CLAIM = "Cities should ban cars from their centres."
+CLAIM = "Cities should ban cars from their centers."
 
 
 @pytest.fixture(scope="module")
