@@ -44,7 +44,7 @@ def build(
     out: Annotated[
         Path,
         typer.Option(
-            help="Folder to write: empty, or made by an earlier build, whose rows are replaced at once or not at all."
+            help="Folder to write: an empty one, or an earlier build, whose rows are all replaced or none."
         ),
     ],
     source: Annotated[Path | None, typer.Option(help="Your JSONL or parquet, or a folder of them.")] = None,
