@@ -219,8 +219,13 @@ def test_what_is_in_the_way_is_not_overwritten(tmp_path: Path) -> None:
         put(tmp_path / "file", table(["a"]))
     (tmp_path / "d" / "words").mkdir(parents=True)
     (tmp_path / "d" / "words" / "mine.parquet").write_bytes(b"mine")
-    with pytest.raises(FileExistsError, match=r"data that no build has written, such as words/mine\.parquet"):
+    with pytest.raises(FileExistsError, match=r"what no build has written, such as words; choose an empty"):
         put(tmp_path / "d", table(["a"]))
+    (tmp_path / "f").mkdir()
+    (tmp_path / "f" / "notes.txt").write_text("mine")
+    with pytest.raises(FileExistsError, match=r"what no build has written, such as notes\.txt"):
+        put(tmp_path / "f", table(["a"]))
+    assert (tmp_path / "f" / "notes.txt").read_text() == "mine"
     (tmp_path / "e").mkdir()
     (tmp_path / "e" / "README.md").write_text("---\na: [\n---\n")
     with pytest.raises(ValueError, match="the part between the --- lines is no YAML"):
