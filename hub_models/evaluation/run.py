@@ -7,6 +7,7 @@ code, for the same weights, data and template, is not measured again.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -48,6 +49,7 @@ OBLIQUE = "obliq"
 STANCE_MAIN = "precision_at_r"
 LOCAL_RESULTS = Path("results") / "local"
 
+_SOURCE = re.compile(r"[a-z0-9][a-z0-9_.-]{,99}")  # it names files
 
 Tasks = dict[str, Judgements | ObliqueJudgements]
 
@@ -78,7 +80,8 @@ def load_tasks(names: Sequence[str], data: Path | None, split: Split, *, allow_d
         allow_dangling: Take oblique judgements of documents that are not in the corpus.
 
     Raises:
-        ValueError: If a name is unknown, ``data`` is given with several names, or the data is faulty.
+        ValueError: If a name is unknown or cannot name a file, ``data`` is given with several names, or the data is
+            faulty.
         FileNotFoundError: If there is nothing at ``data``, or the Hub's data cannot be had.
     """
     families = {
@@ -96,6 +99,11 @@ def load_tasks(names: Sequence[str], data: Path | None, split: Split, *, allow_d
             raise ValueError(
                 f"got the task {name!r}, wanted one of {known}, {FAMILY!r} or {OBLIQUE!r} for all that are at hand, "
                 f"or any 'NAME-{FAMILY}' or 'NAME-{OBLIQUE}-TASK' with --data.{did_you_mean(name, known)}"
+            )
+        if not _SOURCE.fullmatch(source):
+            raise ValueError(
+                f"got the task {name[:120]!r}, wanted a source of at most 100 of a-z, 0-9, '_', '.' and '-', "
+                "beginning with a letter or digit: it names files"
             )
         if allow_dangling and family != OBLIQUE:
             raise ValueError(f"{name}: --allow-dangling is for oblique tasks; stance data has no judgements apart")

@@ -51,6 +51,21 @@ def test_a_misspelt_task_is_named():
         load_tasks(["sample"], None, "test")
 
 
+@pytest.mark.parametrize(
+    "source", ["../../../evil", "/tmp/evil", "a/b", "a\\b", "..", ".a", "-a", "A", "ä", "a b", "a\n", "a$b", "a" * 101]
+)
+@pytest.mark.parametrize("family", ["stance", "obliq-math"])
+def test_a_source_that_cannot_name_a_file_is_refused_before_the_data_is_read(tmp_path, source, family):
+    with pytest.raises(ValueError, match="wanted a source of at most 100 of a-z"):
+        load_tasks([f"{source}-{family}"], tmp_path / "absent.jsonl", "test")
+
+
+def test_any_source_that_names_a_file_is_taken(tmp_path):
+    path = write_short_form(tmp_path / "mine.jsonl")
+    for source in ("my.data_2-b", "0", "a" * 100):
+        assert list(load_tasks([f"{source}-stance"], path, "test")) == [f"{source}-stance"]
+
+
 def test_data_goes_with_one_task(tmp_path):
     path = write_short_form(tmp_path / "mine.jsonl")
     for names in (["a-stance", "b-stance"], ["stance"]):
