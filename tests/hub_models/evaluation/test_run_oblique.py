@@ -262,7 +262,8 @@ def test_the_command(tmp_path):
     assert result.exit_code == 0, result.output
     assert f"{NAME} · test · 12 queries in 6 groups · corpus of 24 documents" in result.output
     assert json.loads((tmp_path / "out" / "results.json").read_text())["tasks"][NAME]["counts"]["task"] == "writing"
-    result = CliRunner().invoke(evaluate.app, ["--model", "bm25", "--tasks", "sample-stance", "--out", str(tmp_path / "no")])
+    arguments = ["--model", "bm25", "--tasks", "sample-stance", "--out", str(tmp_path / "no")]
+    result = CliRunner().invoke(evaluate.app, arguments)
     assert result.exit_code == 1 and "error: got sample-stance, wanted oblique tasks" in result.output
 
 
