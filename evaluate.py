@@ -17,12 +17,15 @@ import typer
 
 from hub_models.hub_cache import use_project_cache
 
+app = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
+
 
 class EvaluatedSplit(StrEnum):
     test = "test"
     validation = "validation"
 
 
+@app.command()
 def main(
     model: Annotated[
         str,
@@ -87,15 +90,22 @@ def main(
         evaluation = evaluate_model(
             model, judged, out=out, baseline=baseline, late_interaction=late_interaction, cache=cache
         )
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RuntimeError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from error
+    failed = False
     for name in judged:
         typer.echo(report(evaluation.results, name, evaluation.baseline))
-        for figure in draw(evaluation, name):
-            typer.echo(f"figure   {figure}")
+        try:
+            for figure in draw(evaluation, name):
+                typer.echo(f"figure   {figure}")
+        except (ValueError, OSError, RuntimeError) as error:  # the numbers are there and stand
+            typer.echo(f"error: {name}: measured, but its figures are not drawn: {error}", err=True)
+            failed = True
     typer.echo(f"results  {evaluation.results_path}")
+    if failed:
+        raise typer.Exit(1)
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    app()

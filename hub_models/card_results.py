@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from huggingface_hub import EvalResult
 
@@ -26,7 +27,7 @@ def evaluation_results(results: Results) -> list[EvalResult]:
     """The model-index entries of a results file: the dense runs, by task and slice; what is null is left out.
 
     Raises:
-        ValueError: If a value is not finite.
+        ValueError: If a value is not finite, or a task lacks a count.
     """
     entries = []
     for name, task in results.tasks.items():
@@ -46,7 +47,7 @@ def evaluation_results(results: Results) -> list[EvalResult]:
                         dataset_type=public_name(task.dataset),
                         dataset_name=f"{name} ({slice_name})",
                         dataset_config=slice_name,
-                        dataset_split=task.counts["split"],
+                        dataset_split=_count(name, task.counts, "split"),
                         dataset_revision=task.revision,
                         metric_type=metric,
                         metric_name=label,
@@ -106,7 +107,11 @@ class TaskTable:
 
 
 def task_table(name: str, task: TaskResult) -> TaskTable | None:
-    """The table of one stance task: base, adapter, their difference with its interval, claim only, and the ceiling."""
+    """The table of one stance task: base, adapter, their difference with its interval, claim only, and the ceiling.
+
+    Raises:
+        ValueError: If the task lacks a count, or a slice its P@R.
+    """
     dense = task.run("dense")
     if dense is None or "claims" not in task.counts:
         return None
@@ -135,18 +140,32 @@ def task_table(name: str, task: TaskResult) -> TaskTable | None:
                 Row("ceiling: topic by the base, stance perfect", {"precision_at_r": _number(metrics[ORACLE].mean)})
             )
         style = slice_name.partition("style=")[2]
-        documents = task.counts["style"][style]["documents"] if style else task.counts["documents"]
+        documents = _count(name, task.counts, *(("style", style) if style else ()), "documents")
+        if "precision_at_r" not in metrics:
+            raise ValueError(
+                f"{name}, {slice_name}: got the metrics {list(metrics)}, wanted 'precision_at_r' among them; evaluate "
+                "anew"
+            )
         slices.append(SliceTable(slice_name, metrics["precision_at_r"].n, documents, rows))
     return TaskTable(
         name,
         public_name(task.dataset),
         task.revision,
         task.query_template,
-        task.counts["split"],
+        _count(name, task.counts, "split"),
         task.counts["claims"],
         slices,
         _how(dense.compare),
     )
+
+
+def _count(task_name: str, counts: Mapping[str, Any], *place: str) -> Any:
+    found: Any = counts
+    for key in place:
+        if not isinstance(found, Mapping) or key not in found:
+            raise ValueError(f"{task_name}: got counts without {'.'.join(place)!r}, wanted it there; evaluate anew")
+        found = found[key]
+    return found
 
 
 def _means(run: RunResult, slice_name: str) -> dict[str, str]:

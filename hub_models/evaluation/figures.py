@@ -36,6 +36,7 @@ _STYLE: dict[str, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
     "svg.fonttype": "path",
+    "text.parse_math": False,  # names, claims and arguments come from outside
 }
 _TOP = 5
 
@@ -127,7 +128,7 @@ def top_five(evaluation: Evaluation, task_name: str) -> Figure | None:
     axes.set_xlim(0, 1)
     axes.set_ylim(0, 1)
     heading = textwrap.shorten(f"Find statements rejecting: {judged.claims[row].claim}", 110, placeholder=" …")
-    axes.text(0.5, 0.965, heading, ha="center", va="top", fontsize=11, weight="bold", parse_math=False)
+    axes.text(0.5, 0.965, heading, ha="center", va="top", fontsize=11, weight="bold")
     for x, label, found in ((0.015, "base", base), (0.51, _label(evaluation), tuned)):
         axes.text(x, 0.895, label, va="top", fontsize=10, weight="bold")
         for place, argument_id in enumerate(_top_of(found, claim_id)):
@@ -140,9 +141,9 @@ def top_five(evaluation: Evaluation, task_name: str) -> Figure | None:
             name, shade = _NAMES[kind_of[argument_id]], _INK.get(kind_of[argument_id], colour)
             axes.text(x + 0.01, y + 0.117, name, va="top", fontsize=7, color=shade, weight="bold")
             lines = textwrap.wrap(text_of[argument_id], 72, max_lines=3, placeholder=" …")
-            axes.text(x + 0.01, y + 0.09, "\n".join(lines), va="top", fontsize=8, parse_math=False)
+            axes.text(x + 0.01, y + 0.09, "\n".join(lines), va="top", fontsize=8)
     note = "The claim whose P@R changes by the median over claims; " + _title(evaluation, task_name)
-    axes.text(0.5, 0.02, note, ha="center", fontsize=7, color="#555555", parse_math=False)
+    axes.text(0.5, 0.02, note, ha="center", fontsize=7, color="#555555")
     return figure
 
 

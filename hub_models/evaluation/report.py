@@ -56,7 +56,8 @@ def table(results: Results, task_name: str, baseline: Results | None = None) -> 
     lines.append(_line(f"  {name}", _means(_run(task, "claim_only"), "overall")))
     reached = dense.mean("overall", ORACLE)
     ceiling = ["", _number(reached), "0.000", _number(None if reached is None else 1 - reached), "0.000"]
-    lines += ["stance oracle: topic by the base, stance perfect; a ceiling", _line("", ceiling), "─" * WIDTH]
+    topic = "the base" if results.model.adapter_sha256 else "the model itself"
+    lines += [f"stance oracle: topic by {topic}, stance perfect; a ceiling", _line("", ceiling), "─" * WIDTH]
     return "\n".join([*lines, *_notes(task, dense, compared)]) + "\n"
 
 

@@ -7,6 +7,8 @@ code, for the same weights, data and template, is not measured again.
 from __future__ import annotations
 
 import logging
+import re
+import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -48,6 +50,7 @@ OBLIQUE = "obliq"
 STANCE_MAIN = "precision_at_r"
 LOCAL_RESULTS = Path("results") / "local"
 
+_SOURCE = re.compile(r"[a-z0-9][a-z0-9_.-]{,99}")  # it names files
 
 Tasks = dict[str, Judgements | ObliqueJudgements]
 
@@ -78,7 +81,8 @@ def load_tasks(names: Sequence[str], data: Path | None, split: Split, *, allow_d
         allow_dangling: Take oblique judgements of documents that are not in the corpus.
 
     Raises:
-        ValueError: If a name is unknown, ``data`` is given with several names, or the data is faulty.
+        ValueError: If a name is unknown or cannot name a file, ``data`` is given with several names, or the data is
+            faulty.
         FileNotFoundError: If there is nothing at ``data``, or the Hub's data cannot be had.
     """
     families = {
@@ -96,6 +100,11 @@ def load_tasks(names: Sequence[str], data: Path | None, split: Split, *, allow_d
             raise ValueError(
                 f"got the task {name!r}, wanted one of {known}, {FAMILY!r} or {OBLIQUE!r} for all that are at hand, "
                 f"or any 'NAME-{FAMILY}' or 'NAME-{OBLIQUE}-TASK' with --data.{did_you_mean(name, known)}"
+            )
+        if not _SOURCE.fullmatch(source):
+            raise ValueError(
+                f"got the task {name[:120]!r}, wanted a source of at most 100 of a-z, 0-9, '_', '.' and '-', "
+                "beginning with a letter or digit: it names files"
             )
         if allow_dangling and family != OBLIQUE:
             raise ValueError(f"{name}: --allow-dangling is for oblique tasks; stance data has no judgements apart")
@@ -146,9 +155,10 @@ def evaluate_model(
         cache: Folder that keeps the vectors of oblique tasks: a killed evaluation goes on where it was.
 
     Raises:
-        FileNotFoundError: If a model or a results file is not there.
-        ValueError: If the baseline's results are of other data, a model gives no usable vectors, or one that only
-            oblique tasks can take is given a stance task.
+        FileNotFoundError: If a model, a results file or a baseline's per-query values are not there.
+        OSError: If the results cannot be written to their folder; nothing is encoded then.
+        ValueError: If the baseline's results are of other data or lack a run, its per-query values are others, a model
+            gives no usable vectors, or one that only oblique tasks can take is given a stance task.
     """
     stances = [name for name, judged in tasks.items() if isinstance(judged, Judgements)]
     if stances and (late_interaction or is_reference(model) or is_reference(baseline or "")):
@@ -163,10 +173,13 @@ def evaluate_model(
     if baseline is not None and baseline.endswith(".json"):
         other, other_folder = Results.read(Path(baseline)), Path(baseline).parent
         _check_comparable(other, tasks, baseline)
-    system = LateInteraction(model) if late_interaction else _system(model, cache)
-    if baseline is not None and other is None:
-        reference = _system(baseline, cache)
+    elif baseline is not None:
         other_folder = out / "baseline" if out else _default_folder(baseline)
+        _check_writable(other_folder)
+    _check_writable(folder)
+    system = LateInteraction(model) if late_interaction else _system(model, cache)
+    if baseline is not None and other_folder is not None and other is None:
+        reference = _system(baseline, cache)
         other = _measure(reference, tasks, other_folder)
     base = reference if isinstance(reference, _System) and reference.is_base_of(system) else None
     results = _measure(system, tasks, folder, base=base)
@@ -263,7 +276,7 @@ def _system(name: str, cache: Path | None) -> _System | Reference:
 
 def _measure(system: _Measurable, tasks: Tasks, folder: Path, base: _System | None = None) -> Results:
     """Bring ``folder/results.json`` up to date for these tasks. Tasks measured by other code or weights are
-    dropped."""
+    dropped, and so are those whose per-query values are not theirs, as a kill between the two files leaves them."""
     path = folder / RESULTS_NAME
     now = environment(system.device)
     finished = _finished(path, system, now) if system.pinned else {}
@@ -329,20 +342,27 @@ def _read(
 
 
 def _finished(path: Path, system: _Measurable, now: dict[str, Any]) -> dict[str, TaskResult]:
-    """The tasks of an existing results file, if this code made it for these weights and all of it is still there."""
+    """The tasks of an existing results file that this code made for these weights, if all of a task is still there."""
     if not path.exists():
         return {}
     try:
         old = Results.read(path)
-        for task in old.tasks.values():
-            for run in task.runs:
-                read_per_query(path.parent, run.per_query)
     except (ValueError, OSError) as error:
         logger.warning("measuring anew: %s", error)
         return {}
     # Another commit of the same code, such as one of a page, changes nothing.
-    same = old.model == system.info and old.environment | {"git": None} == now | {"git": None}
-    return old.tasks if same else {}
+    if old.model != system.info or old.environment | {"git": None} != now | {"git": None}:
+        return {}
+    finished = {}
+    for name, task in old.tasks.items():
+        try:
+            for run in task.runs:
+                read_per_query(path.parent, run.per_query)
+        except (ValueError, OSError) as error:
+            logger.warning("measuring %s anew: %s", name, error)
+        else:
+            finished[name] = task
+    return finished
 
 
 def read_table(folder: Path, task: TaskResult, strategy: Strategy) -> stance.Table:
@@ -386,6 +406,32 @@ def _check_comparable(other: Results, tasks: Tasks, path: str) -> None:
                 f"{path}: its {name!r} was measured on data {theirs.revision[:12]}, wanted {judged.revision[:12]}; "
                 "evaluate the baseline anew"
             )
+        wanted = ["dense", "claim_only"] if isinstance(judged, Judgements) else []
+        runs: list[str] = [run.strategy for run in theirs.runs]
+        if not runs or not set(wanted) <= set(runs):
+            raise ValueError(
+                f"{path}: its {name!r} has the runs {runs}, wanted {wanted or 'at least one'}; evaluate the baseline "
+                "anew"
+            )
+        for run in theirs.runs:
+            read_per_query(Path(path).parent, run.per_query)
+
+
+def _check_writable(folder: Path) -> None:
+    """Refuse a folder that results cannot be written to, and leave nothing in it."""
+    if (folder / RESULTS_NAME).is_dir():
+        raise IsADirectoryError(f"{folder / RESULTS_NAME}: got a folder, wanted a file; move it or give another --out")
+    for place in (folder, folder / "per_query", folder / "figures"):
+        nearest = next(p for p in (place, *place.parents) if p.exists() or p.is_symlink())
+        if not nearest.is_dir():
+            raise NotADirectoryError(f"{nearest}: got no folder, wanted one; move it or give another --out")
+        try:
+            with tempfile.TemporaryFile(dir=nearest):
+                pass
+        except OSError as error:
+            raise type(error)(
+                error.errno, f"{error.strerror}: cannot write results there; give another --out", str(nearest)
+            ) from error
 
 
 def _default_folder(model: str) -> Path:

@@ -89,7 +89,7 @@ def _stretch(scores: Mapping[str, float]) -> dict[str, float]:
     return {doc: (score - low) / (high - low) if high > low else 1.0 for doc, score in scores.items()}
 
 
-def check_weight(weight: float) -> None:
+def check_weight(weight: object) -> None:
     """Refuse a lexical weight that is no number of 0 or more."""
-    if not (math.isfinite(weight) and weight >= 0):
-        raise ValueError(f"got the lexical weight {weight}, wanted a number of 0 or more, such as 0.1")
+    if not (isinstance(weight, (int, float, np.integer, np.floating)) and math.isfinite(weight) and weight >= 0):
+        raise ValueError(f"got the lexical weight {weight!r}, wanted a number of 0 or more, such as 0.1")

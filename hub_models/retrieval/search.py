@@ -60,8 +60,8 @@ class StanceSearch:
 
     Raises:
         FileNotFoundError: If there is no such model.
-        ValueError: If there is no document, an id is no string, a document is empty or no valid Unicode, or the model
-            gives no usable vector.
+        ValueError: If ``texts`` is a single string or has no document, an id is no string, a document is empty or no
+            valid Unicode, or the model gives no usable vector.
 
     Example:
         ```python
@@ -117,14 +117,16 @@ class StanceSearch:
                 that training used for it.
 
         Raises:
-            ValueError: If the claim or the instruction is empty or no valid Unicode, the stance unknown, ``k`` below
-                1, ``hybrid`` negative, or a hybrid search meant for documents without a single word.
+            ValueError: If the claim or the instruction is empty or no valid Unicode, the stance unknown, ``k`` no
+                whole number or below 1, ``hybrid`` no number or negative, or a hybrid search meant for documents
+                without a single word.
         """
         check_text(claim, "claim")
         if stance not in STANCES:
-            raise ValueError(f"got stance {stance!r}, wanted one of {list(STANCES)}.{did_you_mean(stance, STANCES)}")
-        if k < 1:
-            raise ValueError(f"got k = {k}, wanted at least 1")
+            raise ValueError(
+                f"got stance {stance!r}, wanted one of {list(STANCES)}.{did_you_mean(str(stance), STANCES)}"
+            )
+        _check_k(k)
         check_weight(hybrid)
         asked = check_text(instruction, "instruction") if instruction is not None else seen_for(stance)[0].text
         query = format_query(self.query_template, asked, claim)
@@ -159,6 +161,11 @@ class StanceSearch:
     @cached_property
     def _bm25(self) -> BM25:
         return BM25(self._texts, self._ids)
+
+
+def _check_k(k: object) -> None:
+    if not isinstance(k, (int, np.integer)) or k < 1:
+        raise ValueError(f"got k = {k!r}, wanted a whole number of at least 1")
 
 
 def _template_of_prompts(model: SentenceTransformer) -> str:

@@ -114,6 +114,26 @@ def test_numpy_numbers_become_plain_yaml() -> None:
     assert {type(e.metric_value) for e in evaluation_results(read)} == {float}
 
 
+@pytest.mark.parametrize(
+    ("break_", "words"),
+    [
+        (lambda task: task["counts"].clear(), "got counts without 'split', wanted it there; evaluate anew"),
+        (lambda task: task["counts"].pop("documents"), "got counts without 'documents'"),
+        (lambda task: task["counts"].pop("style"), "got counts without 'style.explicit.documents'"),
+        (lambda task: task["counts"].update(style=None), "got counts without 'style.explicit.documents'"),
+        (
+            lambda task: task["runs"][0]["slices"]["overall"].pop("precision_at_r"),
+            r"sample-stance, overall: got the metrics \['ndcg_at_10', .*\], wanted 'precision_at_r' among them",
+        ),
+    ],
+)
+def test_results_that_lack_what_a_card_shows_are_refused(tmp_path: Path, break_: Any, words: str) -> None:
+    measured = results()
+    break_(measured["tasks"]["sample-stance"])
+    with pytest.raises(ValueError, match=words):
+        write_card(run_folder(tmp_path, measured))
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), np.float64("nan")])
 def test_numbers_that_are_not_finite_are_refused(value: float) -> None:
     with pytest.raises(ValueError, match=r"sample, overall: got .*, wanted a finite number"):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import importlib.util
 import logging
@@ -9,6 +10,7 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
+from hub_models.evaluation import run as run_module
 from hub_models.evaluation import stance
 from hub_models.evaluation.figures import draw
 from hub_models.evaluation.report import table
@@ -92,6 +94,13 @@ def test_a_model_alone_has_neither_base_nor_differences(evaluation):
     assert len(_lines(text, "overall")) == 1
 
 
+def test_the_ceiling_says_whose_topic_it_is(evaluation):
+    assert "stance oracle: topic by the base, " in table(evaluation.results, "mine-stance")
+    for beside in (None, evaluation.baseline):
+        text = table(evaluation.baseline, "mine-stance", beside)
+        assert "stance oracle: topic by the model itself, " in text
+
+
 def test_what_is_not_computed_says_so(evaluation):
     results = evaluation.results.model_copy(deep=True)
     metric = results.tasks["mine-stance"].run("dense").slices["support"]["easy_at_r"]
@@ -142,6 +151,18 @@ def test_hostile_texts_are_drawn_as_text(tmp_path):
     assert "<img" not in svg
 
 
+def test_no_text_of_a_figure_is_read_as_math(evaluation):
+    name, hostile = "mine-stance", "cost $x^{ and $y"
+    results, baseline = (r.model_copy(deep=True) for r in (evaluation.results, evaluation.baseline))
+    for r in (results, baseline):
+        r.tasks[hostile] = r.tasks[name]
+        slices = r.tasks[name].run("dense").slices
+        slices["style=$x^{$"] = slices["overall"]
+    judged = {hostile: evaluation.judged[name]}
+    found = dataclasses.replace(evaluation, results=results, baseline=baseline, judged=judged)
+    assert len(draw(found, hostile)) == 2
+
+
 # -- the command ---------------------------------------------------------------------------------------------------
 
 
@@ -152,9 +173,12 @@ def command(monkeypatch):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     monkeypatch.setattr(logging, "basicConfig", lambda **_: None)
-    app = module.typer.Typer()
-    app.command()(module.main)
-    return lambda *arguments: CliRunner().invoke(app, [str(a) for a in arguments])
+
+    def invoke(*arguments):
+        return CliRunner().invoke(module.app, [str(a) for a in arguments])
+
+    invoke.app = module.app
+    return invoke
 
 
 def test_evaluate_prints_the_table_and_where_everything_lies(command, tmp_path):
@@ -169,6 +193,32 @@ def test_evaluate_prints_the_table_and_where_everything_lies(command, tmp_path):
     assert table(results, "mine-stance", Results.read(out / "baseline" / "results.json")) in done.output
     assert f"figure   {out / 'figures' / 'mine-stance-composition.png'}" in done.output
     assert f"results  {out / 'results.json'}" in done.output
+
+
+def test_figures_that_cannot_be_drawn_leave_the_table_and_the_results(command, tmp_path):
+    data = write_short_form(tmp_path / "mine.jsonl")
+    out = tmp_path / "out"
+    (out / "figures" / "mine-stance-composition.svg").mkdir(parents=True)
+    done = command("--model", install_tiny(TINY), "--tasks", "mine-stance", "--data", data, "--out", out)
+    assert done.exit_code == 1
+    assert isinstance(done.exception, SystemExit), "no traceback"
+    assert "error: mine-stance: measured, but its figures are not drawn: " in done.output
+    assert table(Results.read(out / "results.json"), "mine-stance") in done.output
+    assert f"results  {out / 'results.json'}" in done.output
+
+
+def test_an_error_inside_torch_is_told_in_a_line(command, tmp_path, monkeypatch):
+    def fails(*_, **__):
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(run_module, "evaluate_model", fails)
+    done = command("--model", install_tiny(TINY), "--tasks", "sample-stance", "--out", tmp_path / "out")
+    assert (done.exit_code, done.output) == (1, "error: out of memory\n")
+
+
+def test_a_fault_of_the_code_is_a_plain_traceback(command):
+    assert not command.app.pretty_exceptions_enable
+    assert "--install-completion" not in command("--help").output
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,21 @@ def test_a_misspelt_task_is_named():
         load_tasks(["sample"], None, "test")
 
 
+@pytest.mark.parametrize(
+    "source", ["../../../evil", "/tmp/evil", "a/b", "a\\b", "..", ".a", "-a", "A", "ä", "a b", "a\n", "a$b", "a" * 101]
+)
+@pytest.mark.parametrize("family", ["stance", "obliq-math"])
+def test_a_source_that_cannot_name_a_file_is_refused_before_the_data_is_read(tmp_path, source, family):
+    with pytest.raises(ValueError, match="wanted a source of at most 100 of a-z"):
+        load_tasks([f"{source}-{family}"], tmp_path / "absent.jsonl", "test")
+
+
+def test_any_source_that_names_a_file_is_taken(tmp_path):
+    path = write_short_form(tmp_path / "mine.jsonl")
+    for source in ("my.data_2-b", "0", "a" * 100):
+        assert list(load_tasks([f"{source}-stance"], path, "test")) == [f"{source}-stance"]
+
+
 def test_data_goes_with_one_task(tmp_path):
     path = write_short_form(tmp_path / "mine.jsonl")
     for names in (["a-stance", "b-stance"], ["stance"]):
@@ -114,6 +129,57 @@ def test_broken_or_incomplete_results_are_replaced(tasks, tmp_path, caplog, enco
     evaluate_model(BASE, tasks, out=tmp_path / "out")
     assert encoded
     assert (tmp_path / "out" / "per_query" / "mine-stance-dense.parquet").is_file()
+
+
+def test_a_kill_between_values_and_results_leaves_a_task_that_is_measured_anew(tasks, tmp_path, caplog, encoded):
+    other = load_tasks(["other-stance"], write_short_form(tmp_path / "other.jsonl", 3), "test")
+    found = evaluate_model(BASE, tasks | other, out=tmp_path / "out")
+    before = Results.read(found.results_path).tasks
+    changed = load_tasks(["mine-stance"], write_short_form(tmp_path / "changed.jsonl", 2), "test")
+    with pytest.MonkeyPatch.context() as killed, pytest.raises(KeyboardInterrupt):
+        killed.setattr(Results, "write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        evaluate_model(BASE, changed, out=tmp_path / "out")
+    assert Results.read(found.results_path).tasks == before, "its values are those of the changed data by now"
+    with pytest.raises(ValueError, match=r"mine-stance-dense.parquet: got SHA-256 \w+, wanted \w+; evaluate anew"):
+        module.read_table(tmp_path / "out", before["mine-stance"], "dense")
+
+    encoded.clear()
+    again = evaluate_model(BASE, tasks | other, out=tmp_path / "out").results.tasks
+    assert "measuring mine-stance anew: " in caplog.text
+    assert again["mine-stance"].run("dense").slices == before["mine-stance"].run("dense").slices
+    assert again["other-stance"] == before["other-stance"], "the whole task is taken over"
+    module.read_table(tmp_path / "out", again["mine-stance"], "dense")
+
+
+@pytest.mark.parametrize(
+    ("block", "words"),
+    [
+        (lambda out: (out / "results.json").mkdir(parents=True), "results.json: got a folder, wanted a file; move it"),
+        (lambda out: out.write_text("mine"), "out: got no folder, wanted one; move it or give another --out"),
+        (lambda out: (out.mkdir(), (out / "per_query").touch()), "per_query: got no folder, wanted one"),
+        (lambda out: (out.mkdir(), (out / "figures").touch()), "figures: got no folder, wanted one"),
+        (lambda out: (out.mkdir(), (out / "baseline").touch()), "baseline: got no folder, wanted one"),
+        (lambda out: out.symlink_to("nowhere"), "out: got no folder, wanted one"),
+    ],
+)
+def test_a_folder_that_results_cannot_go_to_is_an_error_before_anything_is_encoded(
+    tasks, tmp_path, encoded, block, words
+):
+    block(tmp_path / "out")
+    with pytest.raises(OSError, match=words):
+        evaluate_model(BASE, tasks, out=tmp_path / "out", baseline=BASE)
+    assert not encoded
+
+
+def test_a_read_only_folder_is_an_error_before_anything_is_encoded(tasks, tmp_path, encoded, monkeypatch):
+    def refused(dir):
+        raise PermissionError(13, "Permission denied", str(dir))
+
+    monkeypatch.setattr(module.tempfile, "TemporaryFile", refused)
+    with pytest.raises(PermissionError, match=f"cannot write results there; give another --out: '{tmp_path}'"):
+        evaluate_model(BASE, tasks, out=tmp_path / "new" / "out")
+    assert not encoded
+    assert not (tmp_path / "new").exists()
 
 
 # -- a model and its baseline --------------------------------------------------------------------------------------
@@ -181,6 +247,30 @@ def test_a_baseline_on_other_data_is_refused_before_anything_is_encoded(tasks, t
         )
     with pytest.raises(FileNotFoundError, match="no results file"):
         evaluate_model(BASE, tasks, baseline=str(tmp_path / "none.json"))
+    assert not encoded
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_baseline_without_its_per_query_values_is_refused_before_anything_is_encoded(tasks, tmp_path, encoded):
+    base = evaluate_model(BASE, tasks, out=tmp_path / "base")
+    values = tmp_path / "base" / "per_query" / "mine-stance-dense.parquet"
+    encoded.clear()
+
+    def asked():
+        return evaluate_model(BASE, tasks, baseline=str(base.results_path), out=tmp_path / "out")
+
+    values.write_bytes(b"other")
+    with pytest.raises(ValueError, match=r"mine-stance-dense.parquet: got SHA-256 \w+, wanted \w+; evaluate anew"):
+        asked()
+    values.unlink()
+    with pytest.raises(FileNotFoundError, match=r"mine-stance-dense.parquet: the per-query values are not there"):
+        asked()
+    base.results.tasks["mine-stance"].runs.pop()
+    base.results.write(base.results_path)
+    with pytest.raises(
+        ValueError, match=r"has the runs \['dense'\], wanted \['dense', 'claim_only'\]; evaluate the b"
+    ):
+        asked()
     assert not encoded
     assert not (tmp_path / "out").exists()
 

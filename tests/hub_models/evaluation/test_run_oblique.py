@@ -257,16 +257,13 @@ def test_published_cells_stand_below_results_on_the_benchmark(task, tmp_path):
 
 def test_the_command(tmp_path):
     data = write_layout(tmp_path / "data", topical_task())
-    import typer
-
-    app = typer.Typer()
-    app.command()(evaluate.main)
     arguments = ["--model", "bm25", "--tasks", NAME, "--data", str(data), "--out", str(tmp_path / "out")]
-    result = CliRunner().invoke(app, [*arguments, "--baseline", "random"])
+    result = CliRunner().invoke(evaluate.app, [*arguments, "--baseline", "random"])
     assert result.exit_code == 0, result.output
     assert f"{NAME} · test · 12 queries in 6 groups · corpus of 24 documents" in result.output
     assert json.loads((tmp_path / "out" / "results.json").read_text())["tasks"][NAME]["counts"]["task"] == "writing"
-    result = CliRunner().invoke(app, ["--model", "bm25", "--tasks", "sample-stance", "--out", str(tmp_path / "no")])
+    arguments = ["--model", "bm25", "--tasks", "sample-stance", "--out", str(tmp_path / "no")]
+    result = CliRunner().invoke(evaluate.app, arguments)
     assert result.exit_code == 1 and "error: got sample-stance, wanted oblique tasks" in result.output
 
 

@@ -113,15 +113,22 @@ def test_bad_questions(search):
         search.search(CLAIM, instruction=" ")
     with pytest.raises(ValueError, match=r"got stance 'atack'.*Did you mean 'attack'\?"):
         search.search(CLAIM, stance="atack")
-    with pytest.raises(ValueError, match="got k = 0, wanted at least 1"):
-        search.search(CLAIM, k=0)
-    with pytest.raises(ValueError, match="lexical weight -1, wanted a number of 0 or more"):
-        search.search(CLAIM, hybrid=-1)
+    with pytest.raises(ValueError, match="got stance None, wanted one of"):
+        search.search(CLAIM, stance=None)
+    for k, shown in ((0, "0"), (1.5, "1.5"), ("3", "'3'"), (None, "None")):
+        with pytest.raises(ValueError, match=f"got k = {shown}, wanted a whole number of at least 1"):
+            search.search(CLAIM, k=k)
+    for weight, shown in ((-1, "-1"), ("0.1", "'0.1'"), (None, "None"), (float("nan"), "nan")):
+        with pytest.raises(ValueError, match=f"lexical weight {shown}, wanted a number of 0 or more"):
+            search.search(CLAIM, hybrid=weight)
+    assert search.search(CLAIM, k=np.int64(1), hybrid=np.float32(0.1)), "numbers of numpy are numbers"
 
 
 def test_bad_corpora(minilm):
     with pytest.raises(ValueError, match="got no document to search in"):
         StanceSearch(minilm, [])
+    with pytest.raises(ValueError, match="got the single text 'abc', wanted a list of documents or id to document"):
+        StanceSearch(minilm, "abc")
     with pytest.raises(ValueError, match="document '1': the text is empty"):
         StanceSearch(minilm, ["Fine.", "  "])
     with pytest.raises(ValueError, match="got the document id 7 of type int, wanted a string"):
