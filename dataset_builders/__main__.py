@@ -165,13 +165,16 @@ def _probe(out: Path | None) -> None:
         raise IsADirectoryError(f"--out: got the folder {out}, wanted a file; add a name to it")
     if not out.parent.is_dir():
         raise FileNotFoundError(f"--out: {out}: the folder {out.parent} is not there; make it or choose another one")
-    if not os.access(out.parent, os.W_OK):
+    if not os.access(out if out.exists() and not out.is_file() else out.parent, os.W_OK):
         raise PermissionError(f"--out: {out}: the folder {out.parent} cannot be written; choose another one")
 
 
 def _write(out: Path | None, text: str) -> None:
-    """Write a file whole or not at all."""
+    """Write a file whole or not at all; a pipe or a device is written as it is."""
     if out is None:
+        return
+    if out.exists() and not out.is_file():
+        out.write_text(text, encoding="utf-8")
         return
     staged = out.with_name(f".{out.name}.{os.getpid()}.partial")
     try:
