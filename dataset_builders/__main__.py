@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 from dataclasses import asdict
 from pathlib import Path
@@ -71,14 +72,14 @@ def check(
 ) -> None:
     """Print a source's statistics and its bounds; fail if one is broken."""
     try:
+        _probe(out)
         report = quality.check(source, data)
     except (ValueError, OSError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None
     for line in report.lines():
         typer.echo(line)
-    if out is not None:
-        out.write_text(report.json(), encoding="utf-8")
+    _write(out, report.json())
     if report.broken or report.mended:
         typer.echo(f"error: {len(report.broken)} bounds broken, {len(report.mended)} known issues mended", err=True)
         raise typer.Exit(1)
@@ -99,6 +100,7 @@ def purity(
 ) -> None:
     """Print how often a specialist's neighbours share an attribute, against random pairs (O table I.1)."""
     try:
+        _probe(out)
         probe = purity_of.read_probe(labels, corpus)
         rows = purity_of.purity(_vectors(vectors, specialist, probe), probe, k or purity_of.KS, seed=seed)
     except (ValueError, OSError) as error:
@@ -113,7 +115,7 @@ def purity(
     typer.echo(", ".join(f"{n:,} {what.replace('_', ' ')}" for what, n in counts.items()))
     for line in align(purity_of.table(rows)):
         typer.echo(line)
-    _write(out, counts | {"seed": seed, "rows": [asdict(row) | {"lift": row.lift} for row in rows]})
+    _write(out, _json(counts | {"seed": seed, "rows": [asdict(row) | {"lift": row.lift} for row in rows]}))
 
 
 @app.command("query-quality")
@@ -125,13 +127,14 @@ def query_quality_(
 ) -> None:
     """Print what queries share with their documents, beside the benchmark's own (O table J.1)."""
     try:
+        _probe(out)
         rows = query_quality.measure(query_quality.read_pairs(queries, task), data)
     except (ValueError, OSError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None
     for line in align(query_quality.table(rows)):
         typer.echo(line)
-    _write(out, rows)
+    _write(out, _json(rows))
 
 
 def _vectors(path: Path | None, specialist: str | None, probe: purity_of.Probe) -> purity_of.Float32:
@@ -150,9 +153,38 @@ def _vectors(path: Path | None, specialist: str | None, probe: purity_of.Probe) 
     return stylometric([probe.texts[i] for i in probe.ids])
 
 
-def _write(out: Path | None, figures: Any) -> None:
-    if out is not None:
-        out.write_text(json.dumps(figures, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+def _json(figures: Any) -> str:
+    return json.dumps(figures, indent=2, allow_nan=False) + "\n"
+
+
+def _probe(out: Path | None) -> None:
+    """Refuse a file that cannot be written before anything is measured."""
+    if out is None:
+        return
+    if out.is_dir():
+        raise IsADirectoryError(f"--out: got the folder {out}, wanted a file; add a name to it")
+    if not out.parent.is_dir():
+        raise FileNotFoundError(f"--out: {out}: the folder {out.parent} is not there; make it or choose another one")
+    if not os.access(out if out.exists() and not out.is_file() else out.parent, os.W_OK):
+        raise PermissionError(f"--out: {out}: the folder {out.parent} cannot be written; choose another one")
+
+
+def _write(out: Path | None, text: str) -> None:
+    """Write a file whole or not at all; a pipe or a device is written as it is."""
+    if out is None:
+        return
+    if out.exists() and not out.is_file():
+        out.write_text(text, encoding="utf-8")
+        return
+    staged = out.with_name(f".{out.name}.{os.getpid()}.partial")
+    try:
+        staged.write_text(text, encoding="utf-8")
+        os.replace(staged, out)
+    except OSError as error:
+        typer.echo(f"error: {out}: {error.strerror or error}: not written, what was there still stands", err=True)
+        raise typer.Exit(1) from None
+    finally:
+        staged.unlink(missing_ok=True)
 
 
 def _build(name: str, out: Path, source: Path | None, seed: int, triplets: int | None) -> tuple[bool, list[str]]:

@@ -14,7 +14,8 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -33,6 +34,7 @@ from dataset_builders.schema import Split
 README = "README.md"
 MANIFEST = "build.json"
 _STAGING = ".staging-"
+_LOCK = ".staging.lock"
 _OF_A_REPOSITORY = {"README.md", "LICENSE", "build.json", ".git", ".gitattributes", ".gitignore", ".cache"}
 _SHARD = re.compile(r"[a-z]+-\d{5}-of-\d{5}-[0-9a-f]{16}\.parquet")
 _FRONT = re.compile(r"\A---\r?\n(.*?)^---[ \t]*\r?$\n?", re.DOTALL | re.MULTILINE)
@@ -85,14 +87,58 @@ def write(
 
     Raises:
         FileExistsError: If ``out`` is a file, or a folder with data that no build has written.
-        ValueError: If the README that is there starts with broken YAML.
+        BlockingIOError: If another build writes into ``out``.
+        ValueError: If the README that is there starts with broken YAML, or its configs are not as `shards` wants them.
         OSError: If the disk is full or cannot be written. What was there stays as it was.
     """
     _check_target(out)
-    old = _read_readme(out / README)
     made = not out.exists()
+    try:
+        with _alone(out):
+            return _write(out, tables, default, licences, summary, facts)
+    finally:
+        if made:
+            with suppress(OSError):  # it holds something
+                out.rmdir()
+
+
+@contextmanager
+def _alone(out: Path) -> Iterator[None]:
+    """Keep other builds out of a folder, which is made if need be."""
     out.mkdir(parents=True, exist_ok=True)
-    for left in out.glob(f"{_STAGING}*"):  # by a build that was killed
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    path = out / _LOCK
+    with path.open("wb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Whoever had it removes it when done: then this file is no longer the one that others would lock.
+            mine = path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat())
+        except (BlockingIOError, FileNotFoundError):
+            mine = False
+        if not mine:
+            raise BlockingIOError(
+                f"{out}: another build writes into this folder; wait until it is done, or choose another folder"
+            )
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def _write(
+    out: Path,
+    tables: Iterable[Table],
+    default: str,
+    licences: Iterable[str],
+    summary: str,
+    facts: Mapping[str, Any],
+) -> bool:
+    old = _read_readme(out / README)
+    for left in out.glob(f"{_STAGING}*"):  # by a build that was killed: a living one has the lock
         shutil.rmtree(left, ignore_errors=True)
     staging = Path(tempfile.mkdtemp(prefix=_STAGING, dir=out))
     try:
@@ -113,8 +159,6 @@ def write(
         ) from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
-        if made and not any(out.iterdir()):
-            out.rmdir()
 
 
 def _check_target(out: Path) -> None:
@@ -122,7 +166,9 @@ def _check_target(out: Path) -> None:
         raise FileExistsError(f"{out}: a file is in the way; choose a folder")
     if out.is_dir() and not (out / MANIFEST).exists():
         # A dataset repository's own files are welcome, and shards of a build that was killed before its manifest.
-        files = [f for f in out.iterdir() if f.name not in _OF_A_REPOSITORY and not f.name.startswith(_STAGING)]
+        files = [
+            f for f in out.iterdir() if f.name not in _OF_A_REPOSITORY and not f.name.startswith((_STAGING, _LOCK))
+        ]
         foreign = sorted(f.name for f in files if not (f.is_dir() and _holds_only_shards(f)))
         if foreign:
             raise FileExistsError(
@@ -242,18 +288,42 @@ def shards(folder: Path) -> dict[str, dict[str, list[Path]]]:
     """The parquet files of a dataset folder, by config and split, as the ``configs:`` of its README say.
 
     A folder without a README, or with one that names no configs, has none. Patterns are looked up.
+
+    Raises:
+        ValueError: If the README starts with broken YAML, or a config lacks its name, its files or their splits.
     """
-    _, data, _ = _read_readme(folder / README)
+    readme = folder / README
+    _, data, _ = _read_readme(readme)
+    configs = data.get("configs") or []
+    if not isinstance(configs, list):
+        raise ValueError(f"{readme}: configs: got {type(configs).__name__} {configs!r}, wanted a list; mend it")
     found: dict[str, dict[str, list[Path]]] = {}
-    for config in data.get("configs") or []:
-        entries = config["data_files"]
+    for config in configs:
+        where = f"{readme}: a config"
+        name = _value(config, "config_name", where)
+        if not isinstance(name, str):
+            raise ValueError(f"{where}: got config_name {name!r}, wanted a text; mend it")
+        found.setdefault(name, {})
+        where = f"{readme}: config {name!r}"
+        entries = _value(config, "data_files", where)
         if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
             entries = [{"split": "train", "path": entries}]
         for entry in entries:
-            patterns = [entry["path"]] if isinstance(entry["path"], str) else entry["path"]
+            split, path = (_value(entry, key, f"{where}: data_files") for key in ("split", "path"))
+            patterns = path if isinstance(path, list) else [path]
+            if not all(isinstance(text, str) and text and text[0] != "/" for text in [split, *patterns]):
+                raise ValueError(
+                    f"{where}: got split {split!r} and path {path!r}, wanted a name and paths in the folder; mend it"
+                )
             files = [file for pattern in patterns for file in sorted(folder.glob(pattern))]
-            found.setdefault(config["config_name"], {}).setdefault(entry["split"], []).extend(files)
+            found[name].setdefault(split, []).extend(files)
     return found
+
+
+def _value(entry: object, key: str, where: str) -> Any:
+    if not isinstance(entry, dict) or key not in entry:
+        raise ValueError(f"{where}: got {entry!r}, wanted keys and values with {key!r}; mend it")
+    return entry[key]
 
 
 class RowsHash:

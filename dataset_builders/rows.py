@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dataset_builders.text import did_you_mean
@@ -23,10 +24,11 @@ def read_rows(path: Path) -> Iterator[tuple[str, Row]]:
     A line of JSONL ends at LF alone: U+2028, U+2029 and U+0085 are text like any other.
 
     Raises:
-        ValueError: If the suffix is neither ``.jsonl`` nor ``.parquet``, or a line is no UTF-8 or no JSON object.
+        ValueError: If the suffix is neither ``.jsonl`` nor ``.parquet``, a line is no UTF-8 or no JSON object whose
+            keys are unique, or a parquet file is damaged.
     """
     if path.suffix == ".parquet":
-        for number, row in enumerate(pq.read_table(path).to_pylist(), start=1):
+        for number, row in enumerate(read_parquet(path).to_pylist(), start=1):
             yield f"{path.name}, row {number}", row
     elif path.suffix == ".jsonl":
         with path.open("rb") as lines:
@@ -38,17 +40,50 @@ def read_rows(path: Path) -> Iterator[tuple[str, Row]]:
         raise ValueError(f"{path.name}: got a file of type {path.suffix!r}, wanted one of {list(SUFFIXES)}")
 
 
+def read_parquet(path: Path) -> pa.Table:
+    """The table of one parquet file.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If it is damaged, or no parquet.
+    """
+    try:
+        table = pq.read_table(path, partitioning=None)  # the names of the folders above are no columns
+        table.validate(full=True)  # texts are UTF-8
+    except (FileNotFoundError, PermissionError):
+        raise
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"{path}: the file is no sound parquet ({error}); write it or fetch it anew") from None
+    return table
+
+
 def _parse(line: bytes, where: str) -> Row:
     try:
-        row = json.loads(line.decode())
+        row = json.loads(line.decode(), object_pairs_hook=_object)
     except UnicodeDecodeError as error:
         raise ValueError(
             f"{where}: the line is no UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8"
         ) from None
     except json.JSONDecodeError as error:
         raise ValueError(f"{where}: the line is no JSON ({error}); wanted one object a line") from None
+    except RecursionError:
+        raise ValueError(
+            f"{where}: the line nests lists or objects too deeply; wanted one flat object a line"
+        ) from None
+    except ValueError as error:  # of `_object`, or of an integer of more digits than Python reads
+        raise ValueError(
+            f"{where}: the line cannot be read ({error}); wanted one object a line, with unique keys and texts"
+        ) from None
     if not isinstance(row, dict):
         raise ValueError(f"{where}: got a JSON {type(row).__name__}, wanted an object")
+    return row
+
+
+def _object(pairs: list[tuple[str, Any]]) -> Row:
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"the keys {[key for key in row if keys.count(key) > 1]} stand twice in one object")
     return row
 
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from datasets import Features
+from datasets import Features, Value
 
 from dataset_builders.folder import shards
+from dataset_builders.instructions import STANCES
 from dataset_builders.read import read_config
-from dataset_builders.rows import Row
+from dataset_builders.rows import Row, one_of
 from dataset_builders.schema import (
     ARGUMENTS,
     CLAIMS,
     INVERSIONS,
     RELATIONS,
     SPLITS,
+    STYLES,
     Argument,
     Claim,
     Inversion,
@@ -24,6 +26,10 @@ from dataset_builders.schema import (
 )
 from dataset_builders.sources.merge import merge
 from dataset_builders.stance.data import StanceData
+from dataset_builders.text import check_text
+
+_MAY_BE_NULL = ("domain", "veracity", "style", "prompt_sha256")
+_NAMES: dict[str, tuple[str, ...]] = {"stance": STANCES, "original_stance": STANCES, "style": STYLES}
 
 
 def is_contract(folder: Path) -> bool:
@@ -60,5 +66,17 @@ def _rows(folder: Path, config: str, features: Features) -> Iterator[tuple[Split
     splits = read_config(folder, config, features)
     for split in SPLITS:
         if split in splits:
-            for row in splits[split].to_pylist():
+            for number, row in enumerate(splits[split].to_pylist(), start=1):
+                _check(row, features, f"{folder}: {config}, {split}, row {number}")
                 yield split, row
+
+
+def _check(row: Row, features: Features, where: str) -> None:
+    for column, feature in features.items():
+        value = row[column]
+        if feature != Value("string") or (value is None and column in _MAY_BE_NULL):
+            continue
+        if column in _NAMES:
+            one_of(column, value, _NAMES[column], where)
+        else:
+            check_text(value, f"{where}: {column}")

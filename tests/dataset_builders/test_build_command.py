@@ -140,3 +140,34 @@ def test_list_names_what_can_be_built() -> None:
     assert result.exit_code == 0
     for name in ("sample-stance-triplets", "sample-stance-inversions", "perspectrum-stance-arguments", "--source"):
         assert name in result.output
+
+
+@pytest.mark.parametrize(
+    "command", [["check", "sample"], ["purity", "--labels", "absent"], ["query-quality", "--queries", "absent"]]
+)
+def test_a_file_that_cannot_be_written_is_refused_before_anything_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    monkeypatch.setattr("dataset_builders.quality.check", lambda *_: pytest.fail("measured"))
+    absent = run(*command, "--out", tmp_path / "nope" / "x.json")
+    assert absent.exit_code == 1 and f"error: --out: {tmp_path}/nope/x.json: the folder" in absent.output
+    assert "is not there; make it or choose another one" in absent.output
+    folder = run(*command, "--out", tmp_path)
+    assert folder.exit_code == 1 and f"error: --out: got the folder {tmp_path}, wanted a file" in folder.output
+
+
+def test_figures_are_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "x.json"
+    out.write_text("old")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.replace", full)
+        result = run("check", "sample", "--out", out)
+    assert result.exit_code == 1
+    assert f"error: {out}: No space left on device: not written, what was there still stands" in result.output
+    assert out.read_text() == "old" and list(tmp_path.iterdir()) == [out]
+    assert run("check", "sample", "--out", out).exit_code == 0
+    assert json.loads(out.read_text())

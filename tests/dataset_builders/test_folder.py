@@ -299,3 +299,54 @@ configs:
         "pattern": {"test": ["a.parquet", "b.parquet"], "train": ["b.parquet"]},
     }
     assert shards(tmp_path / "absent") == {}
+
+
+@pytest.mark.parametrize(
+    ("configs", "message"),
+    [
+        ("abc", r"README.md: configs: got str 'abc', wanted a list; mend it"),
+        ("[abc]", r"README.md: a config: got 'abc', wanted keys and values with 'config_name'"),
+        ("[{data_files: a.parquet}]", "README.md: a config: got .*, wanted keys and values with 'config_name'"),
+        ("[{config_name: [a], data_files: a}]", r"README.md: a config: got config_name \['a'\], wanted a text"),
+        ("[{config_name: a}]", "README.md: config 'a': got .*, wanted keys and values with 'data_files'"),
+        ("[{config_name: a, data_files: [{path: a}]}]", "config 'a': data_files: got .*, wanted .* with 'split'"),
+        ("[{config_name: a, data_files: [{split: a}]}]", "config 'a': data_files: got .*, wanted .* with 'path'"),
+        ("[{config_name: a, data_files: 3}]", "config 'a': got split 'train' and path 3, wanted a name and paths"),
+        (
+            "[{config_name: a, data_files: /x.parquet}]",
+            "got split 'train' and path '/x.parquet', wanted .* in the folder",
+        ),
+    ],
+)
+def test_a_readme_with_broken_configs_is_named(tmp_path: Path, configs: str, message: str) -> None:
+    (tmp_path / "README.md").write_text(f"---\nconfigs: {configs}\n---\n")
+    with pytest.raises(ValueError, match=message):
+        shards(tmp_path)
+    with pytest.raises(ValueError, match=message):
+        put(tmp_path, table(["a"]))
+    assert list(content(tmp_path)) == ["README.md"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs fcntl")
+@pytest.mark.parametrize("there", [True, False])
+def test_a_second_build_leaves_the_first_one_alone(tmp_path: Path, there: bool) -> None:
+    out = tmp_path / "d"
+    if there:
+        put(out, table(["old"]))
+
+    def batches() -> Iterable[pa.RecordBatch]:
+        with pytest.raises(BlockingIOError, match="d: another build writes into this folder; wait until it is done"):
+            put(out, table(["second"]))
+        yield pa.RecordBatch.from_pydict({"word": ["first"]}, WORDS.arrow_schema)
+
+    (out / ".staging-dead").mkdir(parents=True)
+    assert put(out, Table("words", "train", WORDS, 1, batches()))
+    assert words_of(out) == ["first"]
+    assert len(content(out)) == 3 and not list(out.glob(".staging*"))
+
+
+def test_a_config_of_no_files_is_dropped_by_a_build(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("---\nconfigs: [{config_name: a, data_files: []}]\n---\n")
+    assert shards(tmp_path) == {"a": {}}
+    put(tmp_path, table(["a"]))
+    assert list(shards(tmp_path)) == ["words"]

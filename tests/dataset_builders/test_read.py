@@ -11,6 +11,7 @@ from builders import plain, write_jsonl
 
 from dataset_builders import folder
 from dataset_builders.read import read_config, read_triplets
+from dataset_builders.rows import read_rows
 from dataset_builders.schema import TRIPLETS
 from dataset_builders.stance import tables
 from dataset_builders.text import text_id
@@ -88,11 +89,101 @@ def test_rows_with_columns_left_out_and_in_any_order(name: str, n: int) -> None:
         ({"stance": "suport"}, "got stance 'suport', wanted one of .*Did you mean 'support'"),
         ({"positive": ""}, "rows.jsonl:1: positive: the text is empty"),
         ({"instruction": 3}, "rows.jsonl:1: instruction: got int 3, wanted a text"),
+        ({"claim_id": 0}, "rows.jsonl:1: claim_id: got int 0, wanted a text"),
+        ({"source": ["x"]}, r"rows.jsonl:1: source: got list \['x'\], wanted a text"),
+        ({"negatives": ["x"]}, "rows.jsonl:1: negative: got str 'x', wanted an object with text and kind"),
+        ({"negatives": [{"id": 7, "text": "x", "kind": "hard"}]}, "rows.jsonl:1: negative: id: got int 7, wanted a t"),
     ],
 )
 def test_bad_rows_are_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         read_triplets(write_jsonl(tmp_path / "rows.jsonl", [{**triplet(), **change}]))
+
+
+def full(**changes: Any) -> dict[str, Any]:
+    negatives = [{"id": "n", "text": "Nobody obeys.", "kind": "hard"}]
+    ids = {"claim_id": "c", "positive_id": "p", "source": "s", "licence": "l", "negatives": negatives}
+    return {**triplet(), **ids, **changes}
+
+
+def negative(**changes: Any) -> dict[str, Any]:
+    return {"negatives": [{"id": "n", "text": "Nobody obeys.", "kind": "hard", **changes}]}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"claim": " \u00a0"}, "row 2: claim: the text is empty"),
+        ({"claim": "a\0b"}, "row 2: claim: the text holds a NUL character"),
+        ({"positive": None}, "row 2: positive: got NoneType None, wanted a text"),
+        ({"claim_id": None}, "row 2: claim_id: got NoneType None"),
+        ({"licence": ""}, "row 2: licence: the text is empty"),
+        ({"stance": "suport"}, "row 2: got stance 'suport', wanted one of .*Did you mean 'support'"),
+        ({"stance": None}, "row 2: got stance None, wanted one of"),
+        ({"negatives": None}, "row 2: negatives: got null, wanted a list"),
+        ({"negatives": [None]}, "row 2: negative: id: got NoneType None"),
+        (negative(text=""), "row 2: negative: text: the text is empty"),
+        (negative(id=None), "row 2: negative: id: got NoneType None"),
+        (negative(kind=None), "row 2: negative: got kind None, wanted one of"),
+        (negative(kind="hrad"), "row 2: negative: got kind 'hrad', .*Did you mean 'hard'"),
+    ],
+)
+def test_bad_rows_of_parquet_are_refused_too(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    file = tmp_path / "rows.parquet"
+    good = full(negatives=[{"id": str(i), "text": "x", "kind": "easy"} for i in range(3)])
+    pq.write_table(pa.Table.from_pylist([good, full(**change)], schema=TRIPLETS.arrow_schema), file, row_group_size=1)
+    with pytest.raises(ValueError, match=rf"rows\.parquet, {message}"):
+        read_triplets(file)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"claim_id": 7}, "column 'claim_id': got values of type int64, wanted string"),
+        ({"negatives": "x"}, "column 'negatives': got values of type string, wanted list"),
+        ({"negatives": [{"text": "x", "id": "n"}]}, "column 'negatives': item: got the fields .*, wanted .*'kind'"),
+        (negative(text=3), "column 'negatives': item: text: got values of type int64"),
+    ],
+)
+def test_columns_of_another_type_are_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    pq.write_table(pa.Table.from_pylist([full(**change)]), tmp_path / "rows.parquet")
+    with pytest.raises(ValueError, match=rf"rows\.parquet: {message}"):
+        read_triplets(tmp_path / "rows.parquet")
+
+
+def test_dictionary_encoded_texts_are_texts(tmp_path: Path) -> None:
+    table = pa.Table.from_pylist([full(), full()])
+    encoded = table.set_column(0, table.column_names[0], table.column(0).dictionary_encode())
+    pq.write_table(encoded, tmp_path / "rows.parquet")
+    assert read_triplets(tmp_path / "rows.parquet")["claim"][:] == ["Guns should be banned."] * 2
+
+
+def test_damaged_parquet_is_named(built: Path, tmp_path: Path) -> None:
+    (shard,) = built.glob("mixed_aug/*.parquet")
+    shard.write_bytes(shard.read_bytes()[:-9])
+    with pytest.raises(ValueError, match=rf"{shard.name}: the file is no sound parquet .*write it or fetch it anew"):
+        read_triplets(built)
+    with pytest.raises(ValueError, match="the file is no sound parquet"):
+        list(read_rows(shard))
+    latin = pa.array(["é".encode("latin-1")]).view(pa.string())
+    pq.write_table(pa.table({"claim": latin}), tmp_path / "x.parquet")
+    with pytest.raises(ValueError, match=r"x\.parquet: the file is no sound parquet .*UTF8"):
+        list(read_rows(tmp_path / "x.parquet"))
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("[" * 100_000, "x.jsonl:2: the line nests lists or objects too deeply"),
+        ('{"a": ' + "1" * 5000 + "}", "x.jsonl:2: the line cannot be read .*digits"),
+        ('{"a": "x", "a": "y"}', r"x.jsonl:2: the line cannot be read \(the keys \['a'\] stand twice in one object"),
+        ('{"b": [{"a": 1, "a": 1}]}', r"x.jsonl:2: .*the keys \['a'\] stand twice"),
+    ],
+)
+def test_lines_that_json_trips_over_are_named(tmp_path: Path, line: str, message: str) -> None:
+    (tmp_path / "x.jsonl").write_text('{"a": 1}\n' + line + "\n")
+    with pytest.raises(ValueError, match=message):
+        list(read_rows(tmp_path / "x.jsonl"))
 
 
 def test_wrong_names_are_refused(built: Path, tmp_path: Path) -> None:

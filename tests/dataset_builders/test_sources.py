@@ -208,6 +208,33 @@ def test_the_published_form_reads_back_as_it_was(tmp_path: Path) -> None:
     assert rows(without)[:3] == rows(sample)[:3]
 
 
+@pytest.mark.parametrize(
+    ("config", "change", "message"),
+    [
+        ("claims", {"claim": None}, "claim: got NoneType None, wanted a text"),
+        ("claims", {"group_id": None}, "group_id: got NoneType None"),
+        ("claims", {"licence": ""}, "licence: the text is empty"),
+        ("arguments", {"text": None}, "text: got NoneType None"),
+        ("arguments", {"source": None}, "source: got NoneType None"),
+        ("arguments", {"style": "natrual"}, "got style 'natrual', wanted one of .*Did you mean 'natural'"),
+        ("relations", {"stance": "xx"}, "got stance 'xx', wanted one of"),
+        ("relations", {"stance": None}, "got stance None, wanted one of"),
+    ],
+)
+def test_bad_rows_of_the_published_form_are_refused(
+    tmp_path: Path, config: str, change: dict[str, Any], message: str
+) -> None:
+    data = load(tmp_path, row(split="test"))
+    path = build(tmp_path, "mine-stance-arguments", data, tables.argument_tables(data))
+    (shard,) = path.glob(f"{config}/*.parquet")
+    table = pq.read_table(shard)
+    last = {**table.to_pylist()[-1], **change}
+    rows = [*table.to_pylist()[:-1], last]
+    pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), shard)
+    with pytest.raises(ValueError, match=rf"mine-stance-arguments: {config}, test, row {len(rows)}(: |: .*){message}"):
+        sources.load("mine", path)
+
+
 def test_an_argument_that_two_splits_share_reads_back_as_one(tmp_path: Path) -> None:
     data = load(tmp_path, row(split="train"), row(claim="Cars should go.", split="test"))
     back = sources.load("mine", build(tmp_path, "mine-stance-arguments", data, tables.argument_tables(data)))
