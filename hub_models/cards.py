@@ -26,7 +26,7 @@ from hub_models.atomic import write_text
 from hub_models.card_results import evaluation_results, task_table
 from hub_models.evaluation.report import COLUMNS
 from hub_models.evaluation.results import Results
-from hub_models.manifest import Manifest, is_machine_path
+from hub_models.manifest import ADAPTER_NAME, Manifest, check_adapter, is_machine_path
 from hub_models.recipe import Recipe, load_recipe
 
 CARD_NAME = "README.md"
@@ -65,11 +65,13 @@ def write_card(run_dir: Path | str, results_path: Path | str | None = None) -> P
 
     Raises:
         FileNotFoundError: If the run folder lacks a file, or ``results_path`` does not exist.
-        ValueError: If the results are of another adapter, a number is not finite, the card's metadata is no YAML, or
-            the card would hold a path of this machine.
+        ValueError: If the adapter is not the one that ``slant.json`` names, the results are of another adapter, a
+            number is not finite, the card's metadata cannot be read, or the card would hold a path of this machine.
     """
     run_dir = Path(run_dir)
     manifest = Manifest.read(run_dir)
+    if (run_dir / ADAPTER_NAME).is_file():
+        check_adapter(run_dir, manifest.adapter_sha256)
     recipe = _read_recipe(run_dir / RECIPE_NAME)
     if results_path is None and (run_dir / RESULTS_PATH).exists():
         results_path = run_dir / RESULTS_PATH
@@ -213,7 +215,7 @@ def _metadata(old: str, manifest: Manifest, results: Results | None, path: Path)
     ours: dict[str, Any] = {
         "library_name": "sentence-transformers",
         "pipeline_tag": "sentence-similarity",
-        "tags": list(dict.fromkeys([*_as_list(kept.get("tags")), *_TAGS])),
+        "tags": list(dict.fromkeys([*_tags(kept, path), *_TAGS])),
     }
     if _is_public(manifest):
         ours |= {"base_model": manifest.base, "base_model_relation": "adapter"}
@@ -224,14 +226,25 @@ def _metadata(old: str, manifest: Manifest, results: Results | None, path: Path)
         chosen["license_name"] = "several-see-card"
     kept.pop("model-index", None)
     merged = {**chosen, **kept, **ours}
-    data = ModelCardData(**merged)
+    try:
+        data = ModelCardData(**merged)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{path}: its metadata are none of a model card ({error}); repair or remove the head"
+        ) from None
     if results is not None and (entries := evaluation_results(results)):
         data.model_name, data.eval_results = manifest.name, entries
     return f"---\n{data.to_yaml(original_order=[*kept, *chosen, *ours])}\n---\n"
 
 
-def _as_list(value: Any) -> list[str]:
-    return [value] if isinstance(value, str) else list(value or [])
+def _tags(head: dict[str, Any], path: Path) -> list[str]:
+    tags = head.get("tags") or []
+    tags = [tags] if isinstance(tags, str) else tags
+    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+        raise ValueError(
+            f"{path}: got tags {tags!r} in its metadata, wanted a list of texts; repair or remove the head"
+        )
+    return tags
 
 
 def _is_dataset_id(name: str) -> bool:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from huggingface_hub import hf_hub_download, snapshot_download, try_to_load_from_cache
-from huggingface_hub.errors import EntryNotFoundError, GatedRepoError, HFValidationError, RepositoryNotFoundError
+from huggingface_hub.errors import (
+    EntryNotFoundError,
+    GatedRepoError,
+    HFValidationError,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+from safetensors import SafetensorError
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Dense, Normalize, Transformer
 from sentence_transformers.sentence_transformer.modules import Pooling
@@ -24,10 +32,15 @@ from dataset_builders.text import did_you_mean
 from hub_models.adapter import adapter_off, attach_lora
 from hub_models.corpus import encode_corpus
 from hub_models.hub_cache import ensure_base
+from hub_models.manifest import ADAPTER_NAME, adapter_sha256, check_adapter
 from hub_models.recipe import Recipe, load_recipe, recipe_names
 
-# Beside a release: what plain loading cannot hold. Keys read here: base, base_revision, query_template.
+# Beside a release: what plain loading cannot hold. Read here: base, base_revision, query_template, adapter_sha256.
 SLANT_JSON = "slant.json"
+
+_ADAPTER_CONFIG = "adapter_config.json"
+# Without its own tokenizer an adapter would be loaded with the base's, which lacks what training has set.
+_OF_AN_ADAPTER = (_ADAPTER_CONFIG, ADAPTER_NAME, "modules.json", "tokenizer.json", "tokenizer_config.json")
 
 __all__ = [
     "ModelIdentity",
@@ -74,36 +87,49 @@ def load(path_or_id: str | Path, *, revision: str | None = None, device: str | N
 
     Raises:
         FileNotFoundError: If there is no such folder, and neither the Hub nor its cache has such a model.
-        ValueError: If it lacks ``modules.json``: its pooling is not known, and mean pooling would be a guess.
+        ValueError: If it lacks ``modules.json`` (its pooling is not known, and mean pooling would be a guess) or
+            another file that it needs, a file is damaged, or the adapter is not the one that ``slant.json`` names.
     """
     source = str(path_or_id)
     ensure_base(source)
     _require_modules(source, revision)
-    adapter_config = find(source, "adapter_config.json", revision)
-    if adapter_config is None:
-        model = SentenceTransformer(source, revision=revision, device=device)
-    else:
-        folder = Path(source) if Path(source).is_dir() else Path(snapshot_download(source, revision=revision))
-        model = _load_adapter(folder, device)
+    with _damage_named(source):
+        if find(source, _ADAPTER_CONFIG, revision) is None:
+            model = SentenceTransformer(source, revision=revision, device=device)
+        else:
+            folder = Path(source) if Path(source).is_dir() else Path(snapshot_download(source, revision=revision))
+            model = _load_adapter(folder, device)
     _pad_for_absolute_positions(model)
     return model
 
 
 def _load_adapter(folder: Path, device: str | None) -> SentenceTransformer:
-    config = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
-    pinned = _slant_json(folder)
+    if missing := missing_files(folder):
+        raise ValueError(f"model {folder}: it has no {', '.join(missing)}; restore what is missing or train again")
+    config, pinned = _read_json(folder / _ADAPTER_CONFIG), _slant_json(folder)
+    if pinned.get("adapter_sha256") is not None:
+        check_adapter(folder, pinned["adapter_sha256"])
     base, base_revision = pinned.get("base") or config["base_model_name_or_path"], pinned.get("base_revision")
     ensure_base(base)
     if base_revision is None:
         return SentenceTransformer(str(folder), device=device)
     # Neither library can pin the base of an adapter, so it is loaded through a folder that names the snapshot.
-    snapshot = snapshot_download(base, revision=base_revision, ignore_patterns=["onnx/*", "openvino/*"])
+    try:
+        snapshot = snapshot_download(base, revision=base_revision, ignore_patterns=["onnx/*", "openvino/*"])
+    except GatedRepoError:
+        raise
+    except (EntryNotFoundError, RepositoryNotFoundError, RevisionNotFoundError) as error:
+        raise FileNotFoundError(
+            f"model {folder}: its base {base} at commit {base_revision} is not in the Hub's local cache, and the Hub "
+            f"does not give it{_offline()}; run once with a network and without HF_HUB_OFFLINE, or copy it into the "
+            "cache"
+        ) from error
     with tempfile.TemporaryDirectory(prefix="slant-pinned-") as name:
         view = Path(name)
         for entry in folder.iterdir():
             (view / entry.name).symlink_to(entry.resolve())
-        (view / "adapter_config.json").unlink()
-        (view / "adapter_config.json").write_text(
+        (view / _ADAPTER_CONFIG).unlink()
+        (view / _ADAPTER_CONFIG).write_text(
             json.dumps(config | {"base_model_name_or_path": snapshot}), encoding="utf-8"
         )
         model = SentenceTransformer(name, device=device)
@@ -112,6 +138,21 @@ def _load_adapter(folder: Path, device: str | None) -> SentenceTransformer:
     for adapter in transformer.peft_config.values():
         adapter.base_model_name_or_path = base
     return model
+
+
+def missing_files(folder: Path) -> list[str]:
+    """Which of the files that an adapter's folder needs are not there."""
+    return [name for name in _OF_AN_ADAPTER if not (folder / name).is_file()]
+
+
+@contextmanager
+def _damage_named(source: str) -> Iterator[None]:
+    try:
+        yield
+    except SafetensorError as error:
+        raise ValueError(
+            f"model {source}: its weights or its base's are cut off or damaged ({error}); restore them or train again"
+        ) from None
 
 
 def load_base(recipe: Recipe, *, device: str | None = None) -> SentenceTransformer:
@@ -123,14 +164,22 @@ def load_base(recipe: Recipe, *, device: str | None = None) -> SentenceTransform
 
     Raises:
         FileNotFoundError: If there is no such base.
-        ValueError: If the base is no transformer, its pooling is known neither from it nor from the recipe, or what
-            both say differs.
+        ValueError: If the base is no transformer or itself an adapter, its weights are damaged, its pooling is known
+            neither from it nor from the recipe, or what both say differs.
     """
     ensure_base(recipe.base)
-    if find(recipe.base, "modules.json", recipe.base_revision) is not None:
-        model = SentenceTransformer(recipe.base, revision=recipe.base_revision, device=device)
-    else:
-        model = _with_pooling(recipe, device)
+    adapter_config = find(recipe.base, _ADAPTER_CONFIG, recipe.base_revision)
+    if adapter_config is not None:
+        own = _read_json(adapter_config).get("base_model_name_or_path")
+        raise ValueError(
+            f"base {recipe.base}: got an adapter on {own}, wanted a whole encoder: an adapter is not put on another; "
+            f"set base={own}"
+        )
+    with _damage_named(recipe.base):
+        if find(recipe.base, "modules.json", recipe.base_revision) is not None:
+            model = SentenceTransformer(recipe.base, revision=recipe.base_revision, device=device)
+        else:
+            model = _with_pooling(recipe, device)
     _check_modules(model, recipe)
     # In the paper's mode the instruction is pooled like the claim; Instructor's own configuration leaves it out.
     model.set_pooling_include_prompt(True)
@@ -251,19 +300,38 @@ def _require_modules(source: str, revision: str | None) -> None:
 
 
 def no_such_model(source: str, revision: str | None) -> str:
+    if Path(source).is_dir():
+        return (
+            f"model {source!r}: the folder has neither modules.json nor config.json, wanted the folder of a trained "
+            "model or a Hub id such as 'organisation/name'"
+        )
     parent = Path(source).parent
     near = did_you_mean(Path(source).name, [p.name for p in parent.iterdir() if p.is_dir()]) if parent.is_dir() else ""
     wanted = f"{source!r} at {revision}" if revision else repr(source)
-    offline = " (HF_HUB_OFFLINE is set)" if os.environ.get("HF_HUB_OFFLINE") else ""
     return (
         f"model {wanted}: there is no such folder, and neither the Hub nor its local cache gives such a model"
-        f"{offline}.{near} Wanted the folder of a trained model or a Hub id such as 'organisation/name'."
+        f"{_offline()}.{near} Wanted the folder of a trained model or a Hub id such as 'organisation/name'."
     )
+
+
+def _offline() -> str:
+    return " (HF_HUB_OFFLINE is set)" if os.environ.get("HF_HUB_OFFLINE") else ""
 
 
 def _slant_json(folder: Path) -> dict[str, Any]:
     path = folder / SLANT_JSON
-    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return _read_json(path) if path.is_file() else {}
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is no JSON ({error}); restore it or train again") from None
+    if not isinstance(content, dict):
+        raise ValueError(
+            f"{path}: got {type(content).__name__}, wanted an object with keys; restore it or train again"
+        )
     return content
 
 
@@ -272,19 +340,17 @@ def identity(model: SentenceTransformer, path_or_id: str | Path, *, revision: st
     source = str(path_or_id)
     name = Path(source).resolve().name if Path(source).is_dir() else source
     commit = _commit(source, revision)
-    weights = find(source, "adapter_model.safetensors", revision)
+    weights = find(source, ADAPTER_NAME, revision)
     if weights is None:
         return ModelIdentity(name, commit, None, None, None)
     pinned = _slant_json(weights.parent)
     base = str(pinned.get("base") or model.transformers_model.config._name_or_path)
-    with weights.open("rb") as file:
-        adapter_sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     return ModelIdentity(
         id=name,
         revision=commit,
         base=Path(base).resolve().name if Path(base).is_dir() else base,
         base_revision=pinned.get("base_revision") or _commit(base, None),
-        adapter_sha256=adapter_sha256,
+        adapter_sha256=adapter_sha256(weights.parent),
     )
 
 

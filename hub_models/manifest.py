@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from pathlib import Path
@@ -23,6 +24,7 @@ from dataset_builders.text import did_you_mean
 from hub_models.atomic import write_text
 
 FILE_NAME = "slant.json"
+ADAPTER_NAME = "adapter_model.safetensors"
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
@@ -32,6 +34,25 @@ _MACHINE_PATH = re.compile(r"^(?:[/\\~]|\.{1,2}(?:[/\\]|$)|[A-Za-z]:[/\\]|file:)
 def is_machine_path(text: str) -> bool:
     """Whether ``text`` starts as paths do: ``/``, ``./``, ``../``, ``~``, a drive letter or ``file:``."""
     return _MACHINE_PATH.match(text) is not None
+
+
+def adapter_sha256(run_dir: Path) -> str:
+    """SHA-256 of the adapter's file, in hexadecimal."""
+    with (run_dir / ADAPTER_NAME).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_adapter(run_dir: Path, wanted: str) -> None:
+    """See to it that the adapter in ``run_dir`` is the one that its ``slant.json`` names.
+
+    Raises:
+        ValueError: If its SHA-256 is not ``wanted``.
+    """
+    if (got := adapter_sha256(run_dir)) != wanted:
+        raise ValueError(
+            f"{run_dir / ADAPTER_NAME}: got SHA-256 {got}, wanted {wanted} as {FILE_NAME} says; the file was changed "
+            "or damaged after training: restore it or train again"
+        )
 
 
 class TrainingData(BaseModel):

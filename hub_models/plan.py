@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from transformers import AutoConfig, AutoModel, T5EncoderModel
 
 from dataset_builders.folder import shards
@@ -131,6 +132,16 @@ def _rows_at_hand(entry: DataEntry) -> int | None:
 
 def _on_meta(recipe: Recipe) -> Any:
     """The base's transformer without its weights."""
+    try:
+        return _built(recipe)
+    except (StrictDataclassError, ArithmeticError, LookupError, RuntimeError, TypeError) as error:
+        raise ValueError(
+            f"recipe {recipe.name}: no model can be built from its architecture ({' '.join(str(error).split())}); "
+            "set the keys of `architecture` as in the base's config.json"
+        ) from None
+
+
+def _built(recipe: Recipe) -> Any:
     if recipe.architecture is not None:
         dimensions = recipe.architecture.model_dump(exclude={"model_type"})
         known = dir(AutoConfig.for_model(recipe.architecture.model_type))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
@@ -41,7 +42,7 @@ LORA_TARGETS: dict[str, str] = {
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Architecture(BaseModel):
@@ -62,6 +63,15 @@ class Lora(_Strict):
     alpha: int = Field(gt=0)
     dropout: float = Field(default=0.0, ge=0, lt=1)
     target_modules: str | None = Field(default=None, description="A regular expression; null: by the architecture.")
+
+    @field_validator("target_modules")
+    @classmethod
+    def _regular_expression(cls, pattern: str | None) -> str | None:
+        try:
+            re.compile(pattern or "")
+        except re.error as error:
+            raise ValueError(f"wanted a regular expression over full module paths: {error}") from None
+        return pattern
 
 
 class Loss(_Strict):
@@ -141,7 +151,7 @@ class Recipe(_Strict):
     schedule: Literal["linear", "cosine"] = "linear"
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
     gradient_checkpointing: bool = False
-    seed: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0, lt=2**32)  # NumPy's bound
     data: tuple[DataEntry, ...]
     hub_id: str | None = Field(default=None, pattern=r"^[^/\s]+/[^/\s]+$")
 
@@ -232,7 +242,10 @@ def load_recipe(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Reci
             f"recipe {str(name_or_path)!r}: neither a file nor one of {recipe_names()}."
             f"{did_you_mean(str(name_or_path), recipe_names())}"
         )
-    raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+    try:
+        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is no YAML ({_on_one_line(error)}); repair it") from None
     if not isinstance(raw, dict):
         raise ValueError(f"{path}: got {type(raw).__name__}, wanted the keys and values of a recipe")
     _override(raw, overrides)
@@ -248,7 +261,7 @@ def _override(raw: dict[str, Any], overrides: Sequence[str]) -> None:
         key, equals, value = override.partition("=")
         if not equals or not key.strip():
             raise ValueError(f"override {override!r}: wanted key=value, such as learning_rate=1e-4 or lora.r=8")
-        given[key.strip()] = yaml.safe_load(value)
+        given[key.strip()] = _parse(key.strip(), value)
     if given.get("base", raw.get("base")) != raw.get("base"):
         for key in _OF_THE_BASE:
             raw.pop(key, None)
@@ -258,6 +271,24 @@ def _override(raw: dict[str, Any], overrides: Sequence[str]) -> None:
         given["data"] = [{"path": given["data"]}]
     for key, value in given.items():
         _set(raw, key, value)
+
+
+def _parse(key: str, value: str) -> Any:
+    try:
+        parsed = yaml.safe_load(value)
+    except yaml.YAMLError as error:
+        if key == "query_template":
+            return value
+        raise ValueError(
+            f"override {key}={value}: the value is no YAML ({_on_one_line(error)}); quote it twice if it is a text, "
+            f"such as \"{key}='…'\""
+        ) from None
+    # Its braces look like YAML's.
+    return parsed if key != "query_template" or isinstance(parsed, str) else value
+
+
+def _on_one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
 
 
 def _set(raw: dict[str, Any], key: str, value: Any) -> None:

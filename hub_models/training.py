@@ -6,20 +6,26 @@ target appears by one rename, with an adapter that the gate has loaded in a proc
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import hashlib
 import importlib.metadata
 import json
 import logging
 import math
+import os
 import platform
 import shutil
 import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from accelerate import PartialState
+from accelerate.utils import broadcast_object_list
 from huggingface_hub import ModelCard
 from peft import get_peft_model_state_dict, set_peft_model_state_dict
 from safetensors import SafetensorError
@@ -37,10 +43,17 @@ from hub_models.adapter import attach_lora
 from hub_models.atomic import write_text
 from hub_models.batching import DistinctClaimBatchSampler
 from hub_models.cards import write_card
-from hub_models.encoder import load_base
-from hub_models.manifest import FILE_NAME, Manifest, is_machine_path
+from hub_models.encoder import load_base, missing_files
+from hub_models.manifest import (
+    ADAPTER_NAME,
+    FILE_NAME,
+    Manifest,
+    adapter_sha256,
+    check_adapter,
+    is_machine_path,
+)
 from hub_models.recipe import Recipe
-from hub_models.release import GateError, gate, probe
+from hub_models.release import PROBE_TEXTS, GateError, gate, probe
 from hub_models.training_data import TrainingSet
 
 logger = logging.getLogger(__name__)
@@ -49,7 +62,6 @@ RUNS = Path("runs")
 LOG_EVERY = 10  # steps
 CHECK_ADAPTER_AT = 5  # steps; by then each adapter matrix has moved, or never will
 _COMPLETE = "complete"  # a checkpoint that holds this file was written to its end on all ranks
-_ADAPTER = "adapter_model.safetensors"
 _LIBRARIES = ("torch", "transformers", "sentence-transformers", "peft", "accelerate", "datasets")
 
 
@@ -67,8 +79,9 @@ def train(recipe: Recipe, out: Path | None = None) -> Path:
         The run folder: adapter, tokenizer, modules, prompts, card, ``slant.json``, ``recipe.yaml``, ``train.log``.
 
     Raises:
-        ValueError: If recipe, data and number of processes do not go together. Before the base is loaded.
-        FileExistsError: If ``out`` holds something else.
+        ValueError: If recipe, data and number of processes do not go together (before the base is loaded), or the base
+            gives vectors that are not finite.
+        FileExistsError: If ``out`` holds something else, or another process trains into it.
         RuntimeError: If the adapter does not learn, see `AdapterCheck`.
         GateError: If the trained folder does not pass `release.gate`; it is kept, with status ``failed``.
     """
@@ -77,21 +90,25 @@ def train(recipe: Recipe, out: Path | None = None) -> Path:
     with state.main_process_first():  # which builds the sample data
         rows = training_data.read(recipe)
     run = out or RUNS / f"{recipe.name}-{_run_hash(recipe, rows)[:8]}"
-    if _is_done(run, recipe, rows):
-        logger.info("already trained: %s", run)
-        return run
+    with ExitStack() as held:  # the lock, by the main process, until all are through
+        if _on_main(state, lambda: _enter(run, recipe, rows, held)):
+            logger.info("already trained: %s", run)
+        else:
+            _train(run, recipe, rows, batch, state)
+    return run
 
+
+def _train(run: Path, recipe: Recipe, rows: TrainingSet, batch: int, state: PartialState) -> None:
     epochs = math.ceil(recipe.epochs)
     sampler = functools.partial(DistinctClaimBatchSampler, keys=rows.keys(), epochs=epochs)
     columns = rows.columns(recipe.query_template, recipe.negatives_per_anchor)
     batches = sampler(columns, batch, seed=recipe.seed)  # fails here, if at all, and counts the steps
     steps = math.ceil(len(batches) / state.num_processes / recipe.accumulation) * recipe.epochs
     partial = run.with_name(f".{run.name}.partial")
-    if state.is_main_process:
-        _claim(partial, recipe, rows)
-    state.wait_for_everyone()
+    _on_main(state, lambda: _claim(partial, recipe, rows))
 
     model = load_base(recipe)
+    _require_finite(model, recipe)
     attach_lora(model, recipe)
     arguments = _arguments(recipe, partial, batch, math.ceil(steps), sampler)
     trainer = _Trainer(
@@ -110,12 +127,33 @@ def train(recipe: Recipe, out: Path | None = None) -> Path:
         f", resuming at {checkpoint.name}" if checkpoint else "",
     )  # fmt: skip
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    # Training in half precision wraps forward in autocast, which loading the release will not do.
+    plain = trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=False)
+    _on_main(state, lambda: _finish(run, partial, plain, recipe, rows, trainer.state))
+
+
+def _on_main(state: PartialState, work: Callable[[], Any]) -> Any:
+    """What ``work`` gives or raises on the main process, on all of them: none is left waiting for one that failed."""
+    outcome: list[Any] = [None, None]
     if state.is_main_process:
-        # Training in half precision wraps forward in autocast, which loading the release will not do.
-        plain = trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=False)
-        _finish(run, partial, plain, recipe, rows, trainer.state)
-    state.wait_for_everyone()
-    return run
+        try:
+            outcome[0] = work()
+        except (OSError, ValueError, RuntimeError) as error:
+            outcome[1] = error
+    if state.num_processes > 1:
+        broadcast_object_list(outcome)
+    result, fault = outcome
+    if fault is not None:
+        raise fault
+    return result
+
+
+def _require_finite(model: SentenceTransformer, recipe: Recipe) -> None:
+    if not np.isfinite(model.encode(PROBE_TEXTS[0], show_progress_bar=False)).all():
+        raise ValueError(
+            f"base {recipe.base}: its vector of {PROBE_TEXTS[0]!r} is not finite (NaN or infinite), so nothing can be "
+            "learnt on it; are its weights damaged, or made for another precision? Get them anew or set another base"
+        )
 
 
 def precision_of(recipe: Recipe) -> Literal["fp32", "bf16", "fp16"]:
@@ -175,10 +213,10 @@ class _Trainer(SentenceTransformerTrainer):  # type: ignore[misc]
         folder = Path(output_dir or self.args.output_dir)
         folder.mkdir(parents=True, exist_ok=True)
         weights = get_peft_model_state_dict(self.model.transformers_model, save_embedding_layers=False)
-        (folder / _ADAPTER).write_bytes(save({name: w.contiguous() for name, w in weights.items()}))
+        (folder / ADAPTER_NAME).write_bytes(save({name: w.contiguous() for name, w in weights.items()}))
 
     def _load_from_checkpoint(self, checkpoint_path: str, model: Any = None) -> None:
-        set_peft_model_state_dict(self.model.transformers_model, load_file(Path(checkpoint_path) / _ADAPTER))
+        set_peft_model_state_dict(self.model.transformers_model, load_file(Path(checkpoint_path) / ADAPTER_NAME))
 
 
 class ProgressBar(ProgressCallback):  # type: ignore[misc]
@@ -276,8 +314,41 @@ def _run_hash(recipe: Recipe, rows: TrainingSet) -> str:
     return hashlib.sha256(f"{recipe.hash} {rows.hash}".encode()).hexdigest()
 
 
+def _enter(run: Path, recipe: Recipe, rows: TrainingSet, held: ExitStack) -> bool:
+    """Lock ``run`` until ``held`` is left, and say whether it is done already."""
+    held.enter_context(_lock(run))
+    return _is_done(run, recipe, rows)
+
+
+@contextmanager
+def _lock(run: Path) -> Iterator[None]:
+    """Keep other processes away from ``run`` and its working folder. A process that is killed lets go too.
+
+    Raises:
+        FileExistsError: If another process holds it.
+    """
+    path = run.with_name(f".{run.name}.lock")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        with path.open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise FileExistsError(
+                    f"{run}: another process trains into {run.name}; wait for it or choose another folder with --out"
+                ) from None
+            # Whoever held it has removed the file in between, perhaps: then this lock keeps nobody away.
+            if not path.exists() or not os.path.samestat(path.stat(), os.fstat(file.fileno())):
+                continue
+            try:
+                yield
+            finally:
+                path.unlink(missing_ok=True)
+            return
+
+
 def _is_done(run: Path, recipe: Recipe, rows: TrainingSet) -> bool:
-    """Whether ``run`` holds this very run and passed the gate."""
+    """Whether ``run`` holds this very run, whole, and passed the gate."""
     if not run.exists() or (run.is_dir() and not any(run.iterdir())):
         return False
     if not (run / FILE_NAME).is_file():
@@ -288,7 +359,16 @@ def _is_done(run: Path, recipe: Recipe, rows: TrainingSet) -> bool:
             f"{run}: holds a run of another recipe or other data ({manifest.name}); remove it or choose another "
             "folder with --out"
         )
-    return manifest.status != "failed"
+    if manifest.status == "failed":
+        return False
+    try:
+        if missing := missing_files(run):
+            raise ValueError(f"{run} lacks {', '.join(missing)}")
+        check_adapter(run, manifest.adapter_sha256)
+    except ValueError as error:
+        logger.warning("%s; training anew", error)
+        return False
+    return True
 
 
 def _claim(partial: Path, recipe: Recipe, rows: TrainingSet) -> None:
@@ -329,7 +409,12 @@ def _finish(
     shutil.rmtree(old, ignore_errors=True)
     if run.exists():
         run.rename(old)
-    staged.rename(run)
+    try:
+        staged.rename(run)
+    except OSError:
+        if old.exists():
+            old.rename(run)
+        raise
     shutil.rmtree(old, ignore_errors=True)
     shutil.rmtree(partial)
     if failure is not None:
@@ -363,7 +448,7 @@ def _manifest(staged: Path, model: SentenceTransformer, recipe: Recipe, rows: Tr
         seed=recipe.seed,
         recipe_sha256=recipe.hash,
         data=rows.parts,
-        adapter_sha256=hashlib.sha256((staged / _ADAPTER).read_bytes()).hexdigest(),
+        adapter_sha256=adapter_sha256(staged),
         steps=state.global_step,
         train_loss=sum(losses) / len(losses) if losses else None,
         versions={"python": platform.python_version(), **{n: importlib.metadata.version(n) for n in _LIBRARIES}},

@@ -396,6 +396,19 @@ def test_a_head_that_is_no_yaml_is_an_error(tmp_path: Path) -> None:
         write_card(tmp_path)
 
 
+@pytest.mark.parametrize("line", ["tags: 5", "tags: [1]", "eval_results: 4"])
+def test_a_head_that_is_none_of_a_card_is_an_error(tmp_path: Path, line: str) -> None:
+    (run_folder(tmp_path) / "README.md").write_text(f"---\n{line}\n---\n")
+    with pytest.raises(ValueError, match=r"README\.md: .*repair or remove the head"):
+        write_card(tmp_path)
+
+
+def test_an_adapter_that_was_exchanged_gets_no_card(tmp_path: Path) -> None:
+    (run_folder(tmp_path) / "adapter_model.safetensors").write_bytes(b"another")
+    with pytest.raises(ValueError, match=f"got SHA-256 .*, wanted {'c' * 64} as slant.json says"):
+        write_card(tmp_path)
+
+
 # --------------------------------------------------------------------------------------------------------- snippets
 
 

@@ -250,6 +250,69 @@ def test_without_modules_json_loading_is_refused(tmp_path: Path) -> None:
         load(folder, device="cpu")
 
 
+def adapter_folder(folder: Path, **pins: Any) -> Path:
+    recipe = tiny(BGE)
+    model = load_base(recipe, device="cpu")
+    attach_lora(model, recipe)
+    saved(model, folder)
+    (folder / "slant.json").write_text(json.dumps({"base": recipe.base, "base_revision": REVISION, **pins}))
+    return folder
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json", "adapter_model.safetensors"])
+def test_an_adapter_that_lacks_a_file_is_refused(tmp_path: Path, name: str) -> None:
+    folder = adapter_folder(tmp_path / "run")
+    (folder / name).unlink()
+    with pytest.raises(ValueError, match=f"model .*run: it has no {name}; restore"):
+        load(folder, device="cpu")
+
+
+def test_an_adapter_that_was_exchanged_is_refused(tmp_path: Path) -> None:
+    folder = adapter_folder(tmp_path / "run", adapter_sha256="0" * 64)
+    with pytest.raises(ValueError, match=f"adapter_model.safetensors: got SHA-256 .*, wanted {'0' * 64}"):
+        load(folder, device="cpu")
+    install_snapshot("slant-tests/exchanged", "c" * 40, folder)
+    with pytest.raises(ValueError, match=f"adapter_model.safetensors: got SHA-256 .*, wanted {'0' * 64}"):
+        load("slant-tests/exchanged", device="cpu")
+
+
+@pytest.mark.parametrize("pins", [{}, {"base_revision": None}], ids=["pinned", "unpinned"])
+def test_weights_that_are_cut_off_are_named(tmp_path: Path, pins: dict[str, Any]) -> None:
+    folder = adapter_folder(tmp_path / "run", **pins)
+    weights = folder / "adapter_model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    with pytest.raises(ValueError, match=r"model .*run: its weights or its base's are cut off or damaged"):
+        load(folder, device="cpu")
+
+
+@pytest.mark.parametrize("name", ["slant.json", "adapter_config.json"])
+@pytest.mark.parametrize(("content", "fault"), [("{", "is no JSON"), ("[]", "got list, wanted an object")])
+def test_a_broken_json_is_named(tmp_path: Path, name: str, content: str, fault: str) -> None:
+    folder = adapter_folder(tmp_path / "run")
+    (folder / name).write_text(content)
+    with pytest.raises(ValueError, match=rf"{name}.*{fault}"):
+        load(folder, device="cpu")
+
+
+def test_a_pinned_base_that_is_not_cached_is_named(tmp_path: Path) -> None:
+    folder = adapter_folder(tmp_path / "run", base="org/absent", base_revision="d" * 40)
+    with pytest.raises(FileNotFoundError, match=f"its base org/absent at commit {'d' * 40} is not in the Hub's local"):
+        load(folder, device="cpu")
+
+
+def test_an_adapter_is_no_base(tmp_path: Path) -> None:
+    folder = adapter_folder(tmp_path / "run")
+    with pytest.raises(
+        ValueError, match=f"got an adapter on {install_tiny(BGE)}, wanted a whole encoder.*; set base="
+    ):
+        load_base(load_recipe("stance-minilm", [f"base={folder}"]), device="cpu")
+
+
+def test_an_empty_folder_is_told_from_an_absent_one(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"the folder has neither modules\.json nor config\.json, wanted"):
+        load_base(load_recipe("stance-minilm", [f"base={tmp_path}"]), device="cpu")
+
+
 def test_a_path_that_does_not_exist_names_its_neighbour(tmp_path: Path) -> None:
     (tmp_path / "stance-minilm-5f3a").mkdir()
     with pytest.raises(FileNotFoundError, match=r"no such folder.*Did you mean 'stance-minilm-5f3a'\?"):

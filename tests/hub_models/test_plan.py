@@ -50,6 +50,14 @@ def test_a_misspelt_dimension_is_an_error() -> None:
         plan(recipe)
 
 
+@pytest.mark.parametrize("dimension", ["hidden_size=abc", "hidden_size=-4", "num_attention_heads=0", "hidden_act=foo"])
+def test_an_architecture_that_cannot_be_built_is_an_error(dimension: str) -> None:
+    with pytest.raises(
+        ValueError, match=r"no model can be built from its architecture .*as in the base's config\.json"
+    ):
+        plan(load_recipe("stance-minilm", [f"architecture.{dimension}"]))
+
+
 def test_the_recipes_architecture_is_that_of_the_real_base() -> None:
     # Without the block the plan comes from the base's own config.json.
     assert plan(load_recipe("stance-minilm", ["architecture=null"])) == plan(load_recipe("stance-minilm"))

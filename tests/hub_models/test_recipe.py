@@ -117,6 +117,13 @@ def test_the_same_base_keeps_its_pin() -> None:
         ("seed.x=1", r"'seed' is a single value and has no keys"),
         ("learning_rate", r"wanted key=value"),
         ("lora=null", r"lora = None"),
+        ("lora={", r"override lora=\{: the value is no YAML .*quote it twice"),
+        ("epochs=.inf", r"epochs = inf: Input should be a finite number"),
+        ("learning_rate=.inf", r"learning_rate = inf: Input should be a finite number"),
+        ("loss.scale=.inf", r"loss\.scale = inf: Input should be a finite number"),
+        ("lora.target_modules='layers.(q'", r"lora\.target_modules = 'layers.\(q': wanted a regular expression"),
+        (f"seed={2**32}", r"seed = 4294967296: Input should be less than 4294967296"),
+        ("query_template=5", r"query_template = '5': .*wanted \{instruction\}"),
     ],
 )
 def test_a_bad_override_says_what_was_meant(override: str, message: str) -> None:
@@ -135,6 +142,19 @@ def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path) -> None:
     (tmp_path / "list.yaml").write_text("- 1\n", encoding="utf-8")
     with pytest.raises(ValueError, match="got list, wanted the keys and values of a recipe"):
         load_recipe(tmp_path / "list.yaml")
+
+
+def test_a_file_that_is_no_yaml_is_named(tmp_path: Path) -> None:
+    (tmp_path / "broken.yaml").write_text("name: [\nbase: x\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"broken\.yaml is no YAML \(.*line 3.*\); repair it"):
+        load_recipe(tmp_path / "broken.yaml")
+
+
+@pytest.mark.parametrize(
+    "template", ["{instruction}: {claim}", "{instruction} {claim}", "Query: {instruction}: {claim}"]
+)
+def test_a_template_needs_no_quotes_of_its_own(template: str) -> None:
+    assert load_recipe("stance-minilm", [f"query_template={template}"]).query_template == template
 
 
 def test_a_misspelt_recipe_name_is_suggested() -> None:

@@ -195,6 +195,72 @@ def test_a_run_that_is_done_is_not_repeated(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.usefixtures("ungated")
+def test_a_run_that_was_damaged_is_not_done(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    made = recipe(tmp_path, "data.0.dose=16")
+    run = train(made, tmp_path / "run")
+    whole = (run / "adapter_model.safetensors").read_bytes()
+    (run / "tokenizer.json").unlink()
+    assert (train(made, run) / "tokenizer.json").exists()
+    assert "run lacks tokenizer.json; training anew" in caplog.text
+    (run / "adapter_model.safetensors").write_bytes(whole[:-4] + b"abcd")
+    train(made, run)
+    assert (run / "adapter_model.safetensors").read_bytes() == whole
+
+
+def test_two_processes_do_not_train_into_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "load_base", None)
+    partial = tmp_path / ".run.partial"
+    partial.mkdir()
+    with training._lock(tmp_path / "run"), pytest.raises(FileExistsError, match="another process trains into run;"):
+        train(recipe(tmp_path), tmp_path / "run")
+    assert partial.exists() and not (tmp_path / ".run.lock").exists()
+
+
+def test_a_killed_process_lets_go_of_the_folder(tmp_path: Path) -> None:
+    script = "import sys, time\nfrom pathlib import Path\nfrom hub_models.training import _lock\n"
+    script += "with _lock(Path(sys.argv[1])):\n    print('held', flush=True)\n    time.sleep(600)"
+    command = [sys.executable, "-c", script, str(tmp_path / "run")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as holder:
+        assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+        with pytest.raises(FileExistsError, match="another process trains into run"), training._lock(tmp_path / "run"):
+            pass
+        holder.kill()
+    with training._lock(tmp_path / "run"):
+        pass
+    assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.usefixtures("ungated")
+def test_what_stood_there_comes_back_if_the_swap_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = recipe(tmp_path, "data.0.dose=16")
+    run = train(made, tmp_path / "run")
+    (run / "tokenizer.json").unlink()
+    real = Path.rename
+
+    def rename(self: Path, target: Path) -> Path:
+        if self.name == "release":
+            raise OSError(5, "Input/output error")
+        return real(self, target)
+
+    monkeypatch.setattr(Path, "rename", rename)
+    with pytest.raises(OSError, match="Input/output error"):
+        train(made, run)
+    assert (run / "slant.json").exists() and not (tmp_path / ".run.old").exists()
+
+
+def test_a_base_that_gives_nan_is_not_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(made: Recipe) -> SentenceTransformer:
+        model = load_base(made)
+        next(model.parameters()).data.fill_(float("nan"))
+        return model
+
+    monkeypatch.setattr(training, "load_base", broken)
+    monkeypatch.setattr(training, "attach_lora", None)
+    with pytest.raises(ValueError, match=r"base slant-tests/tiny-bge-large: its vector of .* is not finite"):
+        train(recipe(tmp_path), tmp_path / "run")
+
+
+@pytest.mark.usefixtures("ungated")
 def test_a_seed_gives_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training, "RUNS", tmp_path / "runs")
     first = train(recipe(tmp_path))
@@ -249,6 +315,15 @@ def test_two_processes_write_one_run_case_29(tmp_path: Path) -> None:
     manifest = Manifest.read(tmp_path / "run")
     assert (manifest.status, manifest.steps) == ("trained", 12)
     assert not list(tmp_path.glob(".*"))
+
+
+def test_all_ranks_end_where_the_folder_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "recipe.yaml").write_text(recipe(tmp_path).to_yaml())
+    with training._lock(tmp_path / "run"):
+        done = torchrun("train.py", "--recipe", tmp_path / "recipe.yaml", "--out", tmp_path / "run")
+    assert done.returncode != 0
+    assert "error: " in done.stderr and "another process trains into run" in done.stderr
+    assert not (tmp_path / ".run.partial").exists()
 
 
 @pytest.mark.slow
