@@ -44,9 +44,7 @@ def build(
     name: Annotated[str, typer.Argument(help="{source}-stance-{triplets|arguments|inversions}")],
     out: Annotated[
         Path,
-        typer.Option(
-            help="Folder to write: an empty one, or an earlier build, whose rows are all replaced or none."
-        ),
+        typer.Option(help="Folder to write: an empty one, or an earlier build, whose rows are all replaced or none."),
     ],
     source: Annotated[Path | None, typer.Option(help="Your JSONL or parquet, or a folder of them.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the split and of the triplets.")] = 0,
