@@ -14,8 +14,8 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -29,6 +29,7 @@ import yaml
 from datasets import Features
 from tqdm import tqdm
 
+from dataset_builders.lock import locked
 from dataset_builders.schema import Split
 
 README = "README.md"
@@ -94,39 +95,17 @@ def write(
     _check_target(out)
     made = not out.exists()
     try:
-        with _alone(out):
+        out.mkdir(parents=True, exist_ok=True)
+        with locked(out / _LOCK) as mine:
+            if not mine:
+                raise BlockingIOError(
+                    f"{out}: another build writes into this folder; wait until it is done, or choose another folder"
+                )
             return _write(out, tables, default, licences, summary, facts)
     finally:
         if made:
             with suppress(OSError):  # it holds something
                 out.rmdir()
-
-
-@contextmanager
-def _alone(out: Path) -> Iterator[None]:
-    """Keep other builds out of a folder, which is made if need be."""
-    out.mkdir(parents=True, exist_ok=True)
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        yield
-        return
-    path = out / _LOCK
-    with path.open("wb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Whoever had it removes it when done: then this file is no longer the one that others would lock.
-            mine = path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat())
-        except (BlockingIOError, FileNotFoundError):
-            mine = False
-        if not mine:
-            raise BlockingIOError(
-                f"{out}: another build writes into this folder; wait until it is done, or choose another folder"
-            )
-        try:
-            yield
-        finally:
-            path.unlink(missing_ok=True)
 
 
 def _write(

@@ -6,14 +6,12 @@ target appears by one rename, with an adapter that the gate has loaded in a proc
 
 from __future__ import annotations
 
-import fcntl
 import functools
 import hashlib
 import importlib.metadata
 import json
 import logging
 import math
-import os
 import platform
 import shutil
 import warnings
@@ -38,6 +36,7 @@ from sentence_transformers.sentence_transformer.losses import (
 from sentence_transformers.sentence_transformer.modules import Pooling
 from transformers import ProgressCallback, TrainerCallback
 
+from dataset_builders.lock import locked
 from hub_models import trained_claims, training_data
 from hub_models.adapter import attach_lora
 from hub_models.atomic import write_text
@@ -329,22 +328,12 @@ def _lock(run: Path) -> Iterator[None]:
     """
     path = run.with_name(f".{run.name}.lock")
     path.parent.mkdir(parents=True, exist_ok=True)
-    while True:
-        with path.open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise FileExistsError(
-                    f"{run}: another process trains into {run.name}; wait for it or choose another folder with --out"
-                ) from None
-            # Whoever held it has removed the file in between, perhaps: then this lock keeps nobody away.
-            if not path.exists() or not os.path.samestat(path.stat(), os.fstat(file.fileno())):
-                continue
-            try:
-                yield
-            finally:
-                path.unlink(missing_ok=True)
-            return
+    with locked(path) as mine:
+        if not mine:
+            raise FileExistsError(
+                f"{run}: another process trains into {run.name}; wait for it or choose another folder with --out"
+            )
+        yield
 
 
 def _is_done(run: Path, recipe: Recipe, rows: TrainingSet) -> bool:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import tempfile
 import zipfile
 from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 import numpy.typing as npt
 
+from dataset_builders.lock import locked
 from hub_models.atomic import write_with
 
 Vectors = npt.NDArray[np.float32]
@@ -50,35 +49,11 @@ class VectorStore:
     @contextmanager
     def claim(self, shard: Path, *, wait: bool) -> Iterator[bool]:
         """Keep other processes and threads off a shard; false if one has it and we do not wait for it."""
-        lock = self._lock(shard.with_suffix(".lock"), wait)
-        if lock is None:
-            yield False
-            return
-        with lock:
-            try:
+        with locked(shard.with_suffix(".lock"), wait=wait) as mine:
+            if mine:
                 for staged in self._folder.glob(f".{shard.name}.*.partial"):
                     staged.unlink()  # of a process that was killed
-                yield True
-            finally:
-                os.unlink(lock.name)
-
-    @staticmethod
-    def _lock(path: Path, wait: bool) -> IO[bytes] | None:
-        import fcntl  # not on Windows, where everything but a cache works
-
-        while True:
-            file = path.open("wb")
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-                # Whoever had it removes it when done: then this file is no longer the one that others would lock.
-                if path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat()):
-                    return file
-            except BlockingIOError:
-                file.close()
-                return None
-            except FileNotFoundError:
-                pass  # removed between the two calls
-            file.close()
+            yield mine
 
     def write(self, shard: Path, keys: Keys, vectors: Vectors) -> None:
         """Store a shard."""
