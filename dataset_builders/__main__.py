@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from dataset_builders import folder, quality, sources
+from dataset_builders.atomic import write_text
 from dataset_builders.checks import align
 from dataset_builders.oblique import purity as purity_of
 from dataset_builders.oblique import query_quality
@@ -174,15 +175,11 @@ def _write(out: Path | None, text: str) -> None:
     if out.exists() and not out.is_file():
         out.write_text(text, encoding="utf-8")
         return
-    staged = out.with_name(f".{out.name}.{os.getpid()}.partial")
     try:
-        staged.write_text(text, encoding="utf-8")
-        os.replace(staged, out)
+        write_text(out, text)
     except OSError as error:
-        typer.echo(f"error: {out}: {error.strerror or error}: not written, what was there still stands", err=True)
+        typer.echo(f"error: {out}: {error.strerror or error}", err=True)
         raise typer.Exit(1) from None
-    finally:
-        staged.unlink(missing_ok=True)
 
 
 def _build(name: str, out: Path, source: Path | None, seed: int, triplets: int | None) -> tuple[bool, list[str]]:

@@ -76,7 +76,7 @@ def encode(
     """Encode a file of texts into a file of vectors."""
     from numpy import save
 
-    from hub_models.atomic import write_with
+    from dataset_builders.atomic import write_with
     from hub_models.corpus import encode_corpus
     from hub_models.encoder import load
     from hub_models.processes import rank_and_count

@@ -21,8 +21,8 @@ import yaml
 from huggingface_hub import ModelCardData, constants
 from huggingface_hub.repocard import REGEX_YAML_BLOCK
 
+from dataset_builders.atomic import write_text
 from dataset_builders.instructions import UNSEEN, query_prefix
-from hub_models.atomic import write_text
 from hub_models.card_results import evaluation_results, task_table
 from hub_models.evaluation.report import COLUMNS
 from hub_models.evaluation.results import Results

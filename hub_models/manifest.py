@@ -20,8 +20,8 @@ from pydantic import (
     model_validator,
 )
 
+from dataset_builders.atomic import write_text
 from dataset_builders.text import did_you_mean
-from hub_models.atomic import write_text
 
 FILE_NAME = "slant.json"
 ADAPTER_NAME = "adapter_model.safetensors"

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from dataset_builders.atomic import write_text
 from dataset_builders.text import claim_key, text_id
 from hub_models import encoder
-from hub_models.atomic import write_text
 
 FILE_NAME = "trained_claims.txt"
 

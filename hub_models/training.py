@@ -36,10 +36,10 @@ from sentence_transformers.sentence_transformer.losses import (
 from sentence_transformers.sentence_transformer.modules import Pooling
 from transformers import ProgressCallback, TrainerCallback
 
+from dataset_builders.atomic import write_text
 from dataset_builders.lock import locked
 from hub_models import trained_claims, training_data
 from hub_models.adapter import attach_lora
-from hub_models.atomic import write_text
 from hub_models.batching import DistinctClaimBatchSampler
 from hub_models.cards import write_card
 from hub_models.encoder import load_base, missing_files

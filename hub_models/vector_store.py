@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from dataset_builders.atomic import write_with
 from dataset_builders.lock import locked
-from hub_models.atomic import write_with
 
 Vectors = npt.NDArray[np.float32]
 Keys = Sequence[bytes]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hub_models.atomic import write_bytes
+from dataset_builders.atomic import write_bytes
 from hub_models.evaluation import stance
 from hub_models.evaluation.metrics import COMPOSITION, STANCE_BIT, document_kinds
 from hub_models.evaluation.run import Evaluation, read_table

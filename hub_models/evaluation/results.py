@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from hub_models.atomic import write_bytes
+from dataset_builders.atomic import write_bytes
 
 SCHEMA_VERSION = 1
 RESULTS_NAME = "results.json"

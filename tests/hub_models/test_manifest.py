@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hub_models import atomic
+from dataset_builders import atomic
 from hub_models.manifest import Manifest, TrainingData, is_machine_path
 
 

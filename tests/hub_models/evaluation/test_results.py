@@ -8,7 +8,7 @@ import os
 import numpy as np
 import pytest
 
-from hub_models import atomic
+from dataset_builders import atomic
 from hub_models.evaluation.results import (
     Comparison,
     Metric,
