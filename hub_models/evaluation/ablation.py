@@ -123,8 +123,8 @@ class Ablation:
         """The mean DI of each query over its documents of that kind."""
         rows = rows & (self.table["kind"] == kind) & ~np.isnan(self.table["di"])
         _, query = np.unique(self.table["query_id"][rows].astype(str), return_inverse=True)
-        sums: Float64 = np.bincount(query, weights=self.table["di"][rows])
-        return sums / np.bincount(query)
+        sums, documents = np.bincount(query, weights=self.table["di"][rows]), np.bincount(query)
+        return np.asarray(sums / documents, np.float64)
 
 
 def _metric(values: Float64) -> Metric:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 EXAMPLE_INSTRUCTION = "attack-unseen-04"
 """'Find statements rejecting', the paper's own example."""
 
-_COLOURS = {"precision": "#3a9b5c", "hard": "#c8443a", "semi_hard": "#c9c9c9", "easy": "#7d7d7d"}
+COLOURS = {"precision": "#3a9b5c", "hard": "#c8443a", "semi_hard": "#c9c9c9", "easy": "#7d7d7d"}
 _INK = {"semi_hard": "#8a8a8a"}  # light grey does for an area, not for letters
 _NAMES = {
     "precision": "right",
@@ -31,7 +31,7 @@ _NAMES = {
     "semi_hard": "semi-hard: wrong claim",
     "easy": "easy: wrong both",
 }
-_STYLE: dict[str, Any] = {
+STYLE: dict[str, Any] = {
     "svg.hashsalt": "slant",
     "font.family": "DejaVu Sans",
     "font.size": 9,
@@ -53,12 +53,12 @@ def draw(evaluation: Evaluation, task_name: str) -> list[Path]:
     if not isinstance(evaluation.judged[task_name], stance.Judgements):
         return []
 
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         drawn = {"composition": composition(evaluation, task_name)}
         example = top_five(evaluation, task_name) if evaluation.baseline else None
         if example is not None:
             drawn["top5"] = example
-        return [_save(figure, evaluation.folder / "figures", _stem(task_name, name)) for name, figure in drawn.items()]
+        return [save(figure, evaluation.folder / "figures", stem_of(task_name, name)) for name, figure in drawn.items()]
 
 
 def composition(evaluation: Evaluation, task_name: str) -> Figure:
@@ -66,7 +66,7 @@ def composition(evaluation: Evaluation, task_name: str) -> Figure:
     from matplotlib.figure import Figure
 
     systems = [("base", evaluation.baseline)] if evaluation.baseline else []
-    systems += [(_label(evaluation), evaluation.results)]
+    systems += [(label_of(evaluation), evaluation.results)]
     runs = [(label, results.tasks[task_name].run("dense")) for label, results in systems]
     slices = list(runs[0][1].slices) if runs[0][1] else []
     figure = Figure(figsize=(1.6 + 1.25 * len(slices) * len(runs) / 2 + 1.2, 3.6), layout="constrained")
@@ -79,7 +79,7 @@ def composition(evaluation: Evaluation, task_name: str) -> Figure:
             labels.append(label)
             for kind in COMPOSITION:
                 share = (run.mean(slice_name, f"{kind}_at_r") if run else None) or 0.0
-                axes.bar(x, share, 0.86, bottom, color=_COLOURS[kind], label=_NAMES[kind] if not x else None)
+                axes.bar(x, share, 0.86, bottom, color=COLOURS[kind], label=_NAMES[kind] if not x else None)
                 if share >= 0.06:
                     colour = "black" if kind == "semi_hard" else "white"
                     axes.text(
@@ -96,7 +96,7 @@ def composition(evaluation: Evaluation, task_name: str) -> Figure:
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(axis="x", length=0)
     figure.legend(loc="outside lower center", ncols=4, frameon=False)
-    figure.suptitle(_title(evaluation, task_name), fontsize=9)
+    figure.suptitle(title_of(evaluation, task_name), fontsize=9)
     return figure
 
 
@@ -129,10 +129,10 @@ def top_five(evaluation: Evaluation, task_name: str) -> Figure | None:
     axes.set_ylim(0, 1)
     heading = textwrap.shorten(f"Find statements rejecting: {judged.claims[row].claim}", 110, placeholder=" …")
     axes.text(0.5, 0.965, heading, ha="center", va="top", fontsize=11, weight="bold")
-    for x, label, found in ((0.015, "base", base), (0.51, _label(evaluation), tuned)):
+    for x, label, found in ((0.015, "base", base), (0.51, label_of(evaluation), tuned)):
         axes.text(x, 0.895, label, va="top", fontsize=10, weight="bold")
         for place, argument_id in enumerate(_top_of(found, claim_id)):
-            y, colour = 0.71 - place * 0.152, _COLOURS[kind_of[argument_id]]
+            y, colour = 0.71 - place * 0.152, COLOURS[kind_of[argument_id]]
             box = FancyBboxPatch(
                 (x, y), 0.475, 0.125, boxstyle="round,pad=0,rounding_size=0.01", fc="white", ec=colour
             )
@@ -142,7 +142,7 @@ def top_five(evaluation: Evaluation, task_name: str) -> Figure | None:
             axes.text(x + 0.01, y + 0.117, name, va="top", fontsize=7, color=shade, weight="bold")
             lines = textwrap.wrap(text_of[argument_id], 72, max_lines=3, placeholder=" …")
             axes.text(x + 0.01, y + 0.09, "\n".join(lines), va="top", fontsize=8)
-    note = "The claim whose P@R changes by the median over claims; " + _title(evaluation, task_name)
+    note = "The claim whose P@R changes by the median over claims; " + title_of(evaluation, task_name)
     axes.text(0.5, 0.02, note, ha="center", fontsize=7, color="#555555")
     return figure
 
@@ -165,20 +165,20 @@ def _asked(table: stance.Table) -> dict[str, dict[str, Any]]:
     return {table["claim_id"][i]: {name: table[name][i] for name in ("precision_at_r", "top")} for i in rows}
 
 
-def _label(evaluation: Evaluation) -> str:
+def label_of(evaluation: Evaluation) -> str:
     return "tuned" if evaluation.results.model.adapter_sha256 else "model"
 
 
-def _title(evaluation: Evaluation, task_name: str) -> str:
+def title_of(evaluation: Evaluation, task_name: str) -> str:
     counts = evaluation.results.tasks[task_name].counts
     return f"{task_name}: {counts['claims']} claims, unseen instructions, corpus of {counts['documents']} arguments"
 
 
-def _stem(task_name: str, name: str) -> str:
+def stem_of(task_name: str, name: str) -> str:
     return f"{task_name.replace(':', '-')}-{name}"
 
 
-def _save(figure: Figure, folder: Path, stem: str) -> Path:
+def save(figure: Figure, folder: Path, stem: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for suffix, metadata in (("svg", {"Date": None, "Creator": None}), ("png", {"Software": None})):
         buffer = io.BytesIO()
