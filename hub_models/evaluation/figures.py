@@ -15,6 +15,7 @@ import numpy as np
 from dataset_builders.atomic import write_bytes
 from hub_models.evaluation import stance
 from hub_models.evaluation.metrics import COMPOSITION, STANCE_BIT, document_kinds
+from hub_models.evaluation.probe import Probe, picture
 from hub_models.evaluation.run import Evaluation, read_table
 
 if TYPE_CHECKING:
@@ -58,7 +59,17 @@ def draw(evaluation: Evaluation, task_name: str) -> list[Path]:
         example = top_five(evaluation, task_name) if evaluation.baseline else None
         if example is not None:
             drawn["top5"] = example
-        return [save(figure, evaluation.folder / "figures", stem_of(task_name, name)) for name, figure in drawn.items()]
+        return [
+            save(figure, evaluation.folder / "figures", stem_of(task_name, name)) for name, figure in drawn.items()
+        ]
+
+
+def draw_probe(found: Probe, folder: Path) -> Path:
+    """Draw a probe's picture into its folder, as PNG and SVG."""
+    import matplotlib
+
+    with matplotlib.rc_context(STYLE):
+        return save(picture(found), folder, "probe")
 
 
 def composition(evaluation: Evaluation, task_name: str) -> Figure:
