@@ -66,8 +66,8 @@ def direction(tables: dict[str, Table], title: str) -> Figure:
             _histogram(axes, values, (-reach, reach), name + mean, colour)
         axes.set_title(label, fontsize=9)
         axes.set_xlabel("Δ of the cosine without the stance word")
-        axes.set_ylim(0, 1.3 * axes.get_ylim()[1])
         axes.legend(frameon=False, fontsize=8, loc="upper left")
+    rows[0][0].set_ylim(0, 1.3 * rows[0][0].get_ylim()[1])  # room for the legend
     rows[0][0].set_ylabel("share of queries × documents")
     figure.suptitle(title, fontsize=9)
     return figure

@@ -240,15 +240,15 @@ def report(found: Probe) -> str:
     lines = [
         f"{found.model['id']} on {data['source']}: {data['pairs']} arguments of {data['claims']} claims, each with "
         "its inversion; unseen instructions",
-        f"{'':<34}{''.join(f'{name:<24}' for name in MEASURES.values())}".rstrip(),
+        f"{'':<38}{''.join(f'{name:<24}' for name in MEASURES.values())}".rstrip(),
     ]
     for name, shares in found.slices.items():
-        lines.append(f"{_label(name):<34}{''.join(f'{_cell(shares[m]):<24}' for m in MEASURES)}".rstrip())
+        lines.append(f"{_label(name):<38}{''.join(f'{_cell(shares[m]):<24}' for m in MEASURES)}".rstrip())
     chance = "".join(f"{CHANCE[m]:<24.3f}" for m in MEASURES)
     lines += [
-        f"{'chance':<34}{chance}".rstrip(),
+        f"{'chance':<38}{chance}".rstrip(),
         "right argument: of an argument and its inversion, the one of the stance asked for is closer.",
-        "right instruction: an argument is closer to the instruction that asks for its stance than to the opposite one.",
+        "right instruction: an argument is closer to the instruction that asks for its stance than to its opposite.",
         "both ways: the right argument for an instruction and for its opposite; who is blind to instructions gets 0.",
         "[low, high]: 95 % intervals, whole claims resampled.",
     ]
