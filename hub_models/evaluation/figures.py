@@ -1,4 +1,4 @@
-"""Two figures: what the top R is made of (stance paper, figure 3), and one claim's top five (figure 1).
+"""A task's figures: what the top R is made of (stance paper, figure 3), and one claim's top five (figure 1).
 
 Drawn from results and data alone. The same numbers give the same bytes: no date, no version, a fixed hash salt.
 """
@@ -14,6 +14,7 @@ import numpy as np
 
 from dataset_builders.atomic import write_bytes
 from hub_models.evaluation import stance
+from hub_models.evaluation.figures_oblique import gain_by_rank
 from hub_models.evaluation.metrics import COMPOSITION, STANCE_BIT, document_kinds
 from hub_models.evaluation.probe import Probe, picture
 from hub_models.evaluation.run import Evaluation, read_table
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 EXAMPLE_INSTRUCTION = "attack-unseen-04"
 """'Find statements rejecting', the paper's own example."""
 
-COLOURS = {"precision": "#3a9b5c", "hard": "#c8443a", "semi_hard": "#c9c9c9", "easy": "#7d7d7d"}
+_COLOURS = {"precision": "#3a9b5c", "hard": "#c8443a", "semi_hard": "#c9c9c9", "easy": "#7d7d7d"}
 _INK = {"semi_hard": "#8a8a8a"}  # light grey does for an area, not for letters
 _NAMES = {
     "precision": "right",
@@ -46,21 +47,22 @@ def draw(evaluation: Evaluation, task_name: str) -> list[Path]:
     """Draw a task's figures as PNG and SVG into ``figures/`` beside the results.
 
     Returns:
-        The PNG files: the composition, and the example where there is a baseline to set it beside; none of an oblique
-        task.
+        The PNG files: of a stance task the composition, and the example where there is a baseline to set it beside;
+        of an oblique task the gain over the baseline by rank, where there is one.
     """
     import matplotlib
 
-    if not isinstance(evaluation.judged[task_name], stance.Judgements):
-        return []
-
     with matplotlib.rc_context(STYLE):
-        drawn = {"composition": composition(evaluation, task_name)}
-        example = top_five(evaluation, task_name) if evaluation.baseline else None
-        if example is not None:
-            drawn["top5"] = example
+        drawn: dict[str, Figure | None] = {}
+        if isinstance(evaluation.judged[task_name], stance.Judgements):
+            drawn["composition"] = composition(evaluation, task_name)
+            drawn["top5"] = top_five(evaluation, task_name) if evaluation.baseline else None
+        elif evaluation.baseline:
+            drawn["gain"] = gain_by_rank(evaluation.results, task_name, evaluation.baseline)
         return [
-            save(figure, evaluation.folder / "figures", stem_of(task_name, name)) for name, figure in drawn.items()
+            save(figure, evaluation.folder / "figures", _stem(task_name, name))
+            for name, figure in drawn.items()
+            if figure is not None
         ]
 
 
@@ -77,7 +79,7 @@ def composition(evaluation: Evaluation, task_name: str) -> Figure:
     from matplotlib.figure import Figure
 
     systems = [("base", evaluation.baseline)] if evaluation.baseline else []
-    systems += [(label_of(evaluation), evaluation.results)]
+    systems += [(_label(evaluation), evaluation.results)]
     runs = [(label, results.tasks[task_name].run("dense")) for label, results in systems]
     slices = list(runs[0][1].slices) if runs[0][1] else []
     figure = Figure(figsize=(1.6 + 1.25 * len(slices) * len(runs) / 2 + 1.2, 3.6), layout="constrained")
@@ -90,7 +92,7 @@ def composition(evaluation: Evaluation, task_name: str) -> Figure:
             labels.append(label)
             for kind in COMPOSITION:
                 share = (run.mean(slice_name, f"{kind}_at_r") if run else None) or 0.0
-                axes.bar(x, share, 0.86, bottom, color=COLOURS[kind], label=_NAMES[kind] if not x else None)
+                axes.bar(x, share, 0.86, bottom, color=_COLOURS[kind], label=_NAMES[kind] if not x else None)
                 if share >= 0.06:
                     colour = "black" if kind == "semi_hard" else "white"
                     axes.text(
@@ -107,7 +109,7 @@ def composition(evaluation: Evaluation, task_name: str) -> Figure:
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(axis="x", length=0)
     figure.legend(loc="outside lower center", ncols=4, frameon=False)
-    figure.suptitle(title_of(evaluation, task_name), fontsize=9)
+    figure.suptitle(_title(evaluation, task_name), fontsize=9)
     return figure
 
 
@@ -140,10 +142,10 @@ def top_five(evaluation: Evaluation, task_name: str) -> Figure | None:
     axes.set_ylim(0, 1)
     heading = textwrap.shorten(f"Find statements rejecting: {judged.claims[row].claim}", 110, placeholder=" …")
     axes.text(0.5, 0.965, heading, ha="center", va="top", fontsize=11, weight="bold")
-    for x, label, found in ((0.015, "base", base), (0.51, label_of(evaluation), tuned)):
+    for x, label, found in ((0.015, "base", base), (0.51, _label(evaluation), tuned)):
         axes.text(x, 0.895, label, va="top", fontsize=10, weight="bold")
         for place, argument_id in enumerate(_top_of(found, claim_id)):
-            y, colour = 0.71 - place * 0.152, COLOURS[kind_of[argument_id]]
+            y, colour = 0.71 - place * 0.152, _COLOURS[kind_of[argument_id]]
             box = FancyBboxPatch(
                 (x, y), 0.475, 0.125, boxstyle="round,pad=0,rounding_size=0.01", fc="white", ec=colour
             )
@@ -153,7 +155,7 @@ def top_five(evaluation: Evaluation, task_name: str) -> Figure | None:
             axes.text(x + 0.01, y + 0.117, name, va="top", fontsize=7, color=shade, weight="bold")
             lines = textwrap.wrap(text_of[argument_id], 72, max_lines=3, placeholder=" …")
             axes.text(x + 0.01, y + 0.09, "\n".join(lines), va="top", fontsize=8)
-    note = "The claim whose P@R changes by the median over claims; " + title_of(evaluation, task_name)
+    note = "The claim whose P@R changes by the median over claims; " + _title(evaluation, task_name)
     axes.text(0.5, 0.02, note, ha="center", fontsize=7, color="#555555")
     return figure
 
@@ -176,16 +178,16 @@ def _asked(table: stance.Table) -> dict[str, dict[str, Any]]:
     return {table["claim_id"][i]: {name: table[name][i] for name in ("precision_at_r", "top")} for i in rows}
 
 
-def label_of(evaluation: Evaluation) -> str:
+def _label(evaluation: Evaluation) -> str:
     return "tuned" if evaluation.results.model.adapter_sha256 else "model"
 
 
-def title_of(evaluation: Evaluation, task_name: str) -> str:
+def _title(evaluation: Evaluation, task_name: str) -> str:
     counts = evaluation.results.tasks[task_name].counts
     return f"{task_name}: {counts['claims']} claims, unseen instructions, corpus of {counts['documents']} arguments"
 
 
-def stem_of(task_name: str, name: str) -> str:
+def _stem(task_name: str, name: str) -> str:
     return f"{task_name.replace(':', '-')}-{name}"
 
 

@@ -12,7 +12,6 @@ import numpy as np
 
 from dataset_builders.instructions import DEFAULT_QUERY_TEMPLATE, INSTRUCTIONS
 from hub_models.evaluation.ablation import deletions
-from hub_models.evaluation.figures import COLOURS
 from hub_models.evaluation.stance import Judgements, Table
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 _MODELS = ("#c8443a", "#3566a8")
 """Base and tuned, as in the paper's left panels."""
 
-_KINDS = {"positive": ("right arguments", COLOURS["precision"]), "hard": ("hard negatives", COLOURS["hard"])}
+_KINDS = {"positive": ("right arguments", "#3a9b5c"), "hard": ("hard negatives", "#c8443a")}
 _BINS = 40
 
 
