@@ -78,7 +78,7 @@ def probe(
     """Measure an encoder's sense of stance with minimal pairs: probe.json, a picture, and a table."""
     from hub_models.evaluation import probe as module
     from hub_models.evaluation.figures import draw_probe
-    from hub_models.evaluation.run import default_folder
+    from hub_models.evaluation.places import default_folder
 
     try:
         pairs = module.pairs_of(source, data)

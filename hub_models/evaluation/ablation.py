@@ -21,9 +21,10 @@ from tqdm import tqdm
 
 from dataset_builders.instructions import STANCE_WORDS, STANCES, UNSEEN, Instruction, format_query
 from dataset_builders.schema import STYLES
+from hub_models.evaluation.measured import Encode, Table
 from hub_models.evaluation.metrics import STANCE_BIT, Float32, Float64, Int
 from hub_models.evaluation.results import Metric
-from hub_models.evaluation.stance import Encode, Judgements, Table
+from hub_models.evaluation.stance import Judgements
 
 EPSILON = 1e-9
 """Keeps a query whose words move nothing from dividing by 0."""

@@ -12,7 +12,8 @@ import numpy as np
 
 from dataset_builders.instructions import DEFAULT_QUERY_TEMPLATE, INSTRUCTIONS
 from hub_models.evaluation.ablation import deletions
-from hub_models.evaluation.stance import Judgements, Table
+from hub_models.evaluation.measured import Table
+from hub_models.evaluation.stance import Judgements
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

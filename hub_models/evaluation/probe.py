@@ -24,10 +24,10 @@ from dataset_builders.sources import load
 from dataset_builders.text import check_text, did_you_mean, text_id
 from hub_models import encoder, trained_claims
 from hub_models.corpus import encode_corpus
+from hub_models.evaluation.measured import Encode, Table
 from hub_models.evaluation.metrics import Float64
 from hub_models.evaluation.results import environment
 from hub_models.evaluation.significance import paired_differences
-from hub_models.evaluation.stance import Encode, Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
