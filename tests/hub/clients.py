@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+import json
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from tests.hub.accounts import TOKENS
 from tests.hub.server import LoopbackHub
@@ -38,7 +42,6 @@ class TestHub(LoopbackHub):
         own |= {
             "HF_ENDPOINT": self.endpoint,
             "HF_HOME": str(home or tempfile.mkdtemp(dir=self._homes.name)),
-            "HF_HUB_DISABLE_XET": "1",
             "HF_HUB_DISABLE_TELEMETRY": "1",
             "HF_HUB_DISABLE_UPDATE_CHECK": "1",
             "HF_UPDATE_DOWNLOAD_COUNTS": "0",
@@ -92,6 +95,28 @@ class TestHub(LoopbackHub):
         if check and process.returncode != 0:
             raise AssertionError(f"the client failed ({process.returncode})\n{out}\n{err}")
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    def call(
+        self,
+        function: Callable[..., Any],
+        *arguments: Any,
+        token: str | None = TOKENS.write,
+        home: Path | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Any:
+        """Run a function in a fresh process, and give what it returned.
+
+        Args:
+            function: stands alone: it imports what it needs, and takes and returns what JSON can hold.
+        """
+        source = textwrap.dedent(inspect.getsource(function))
+        code = (
+            f"from __future__ import annotations\n{source}\n"
+            f"import json, sys\n"
+            f"print(json.dumps({function.__name__}(*json.loads({json.dumps(json.dumps(arguments))}))))"
+        )
+        done = self.run(code, token=token, home=home, env=env)
+        return json.loads(done.stdout.splitlines()[-1])
 
     # The store, seen without a client ------------------------------------------------------------------------------
 

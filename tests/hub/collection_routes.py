@@ -11,6 +11,7 @@ from tests.hub.messages import Answer, HubError, Request, Route
 from tests.hub.store import TYPES, now
 
 DESCRIPTION, NOTE = 150, 500  # characters
+CHANGEABLE = ("title", "description", "private", "position", "theme")
 
 
 def _visible(request: Request, slug: str, *, write: bool = False) -> dict[str, Any]:
@@ -116,7 +117,8 @@ def add_item(request: Request, slug: str) -> Answer:
 
 
 def _item(found: dict[str, Any], id: str) -> dict[str, Any]:
-    item = next((item for item in found["items"] if item["_id"] == id), None)
+    items: list[dict[str, Any]] = found["items"]
+    item = next((item for item in items if item["_id"] == id), None)
     if item is None:
         raise HubError(404, "Item not found")
     return item

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from email.message import Message
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote
@@ -54,7 +55,7 @@ class Request:
     method: str
     path: str  # as it came, percent-encoded
     query: dict[str, list[str]]
-    headers: Mapping[str, str]
+    headers: Message
     body: bytes
     account: Account | None
 

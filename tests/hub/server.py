@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from tests.hub import collection_routes, download_routes, repo_routes, upload_routes
+from tests.hub import collection_routes, download_routes, repo_routes, upload_routes, xet_routes
 from tests.hub.accounts import ORGANISATIONS, Account, accounts
 from tests.hub.faults import MESSAGES, CutDownload, CutUpload, Damage, Fault, Faults, Hold, LoseAnswer, Status
 from tests.hub.messages import Answer, HubError, Request, Route
@@ -31,6 +31,7 @@ ROUTES: list[Route] = [
     *collection_routes.ROUTES,
     *upload_routes.ROUTES,
     *download_routes.ROUTES,
+    *xet_routes.ROUTES,
 ]
 # What is served, for reports: "METHOD template".
 ENDPOINTS = [f"{route.method} {'(storage) ' if route.storage else ''}{route.template}" for route in ROUTES]
@@ -60,6 +61,7 @@ class LoopbackHub:
         self.log = RequestLog()
         self.errors: list[BaseException] = []
         self.page = 1000
+        self.xet_token = f"xet-{secrets.token_hex(8)}"
         self._secret = secrets.token_bytes(16)
         self._servers = [_Server(self, port, storage=False), _Server(self, 0, storage=True)]
         self.endpoint, self.storage = (f"http://127.0.0.1:{server.server_port}" for server in self._servers)

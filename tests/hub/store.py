@@ -103,7 +103,8 @@ class Store:
         self.lock = threading.RLock()
         self.repos: dict[tuple[str, str], Repo] = {}
         self.collections: dict[str, dict[str, Any]] = {}
-        (folder / "blobs").mkdir(parents=True, exist_ok=True)
+        for name in ("blobs", "xorbs"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
         if persistent and self._state.exists():
             self._load()
 
@@ -158,6 +159,20 @@ class Store:
         size = path.stat().st_size
         content = pointer(sha256, size) if lfs else path.read_bytes()
         return Blob(sha256, size, lfs, git_oid(content))
+
+    def put_xorb(self, hash: str, content: bytes) -> bool:
+        """Keep a pack of chunks; false if it is here already."""
+        path = self.folder / "xorbs" / hash
+        if path.exists():
+            return False
+        staged = self.folder / "xorbs" / f"staged-{uuid4().hex}"
+        staged.write_bytes(content)
+        os.replace(staged, path)
+        return True
+
+    def xorb(self, hash: str) -> bytes | None:
+        path = self.folder / "xorbs" / hash
+        return path.read_bytes() if path.exists() else None
 
     # Repositories --------------------------------------------------------------------------------------------------
 
