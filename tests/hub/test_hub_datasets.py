@@ -1,4 +1,4 @@
-"""What `datasets` sends and reads, and what its own push does to a repository (hub.md 12 to 16)."""
+"""What `datasets` sends and reads, and what its own push does to a repository."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def _default() -> list[Any]:
 
 def test_the_library_s_own_push_makes_a_commit_a_config_and_trips_over_set_default(loopback_hub: TestHub) -> None:
     outcome = loopback_hub.call(_push)
-    assert outcome["set_default"] == "KeyError('default')", "hub.md 12 no longer holds"
+    assert outcome["set_default"] == "KeyError('default')", "set_default works on a second config now"
     repo = loopback_hub.repo("dataset", "org/pairs")
-    assert len(repo.commits) - 1 == 2, "hub.md 16: a commit for each config that was pushed"
+    assert len(repo.commits) - 1 == 2, "a commit for each config that was pushed"
     seen = loopback_hub.call(_load, token=None)
     assert seen == {"configs": ["large", "small"], "rows": {"query": ["a", "b"], "positive": ["c", "d"]}}
 

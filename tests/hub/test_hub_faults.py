@@ -1,4 +1,7 @@
-"""Each kind of fault reaches the client as the real thing would. What the publishers lean on is held here (hub.md 17, 18)."""
+"""Each kind of fault reaches the client as the real thing would.
+
+The tests also hold what a publisher has to know of the clients: what they retry, and what they leave to it.
+"""
 
 from __future__ import annotations
 
