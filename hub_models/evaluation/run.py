@@ -14,7 +14,7 @@ from typing import Any
 
 from hub_models import trained_claims
 from hub_models.evaluation import diagnostics, oblique, stance_table
-from hub_models.evaluation.measured import Measured, Table, run_name
+from hub_models.evaluation.measured import OWN, Measured, Table, run_name
 from hub_models.evaluation.named_tasks import Tasks, load_tasks
 from hub_models.evaluation.oblique import ObliqueJudgements
 from hub_models.evaluation.places import check_writable, default_folder
@@ -31,18 +31,15 @@ from hub_models.evaluation.results import (
 )
 from hub_models.evaluation.stance import Judgements
 from hub_models.evaluation.stance_ranking import with_ceilings
-from hub_models.evaluation.systems import Encoder, LateInteraction, Reference, System, is_reference, system
+from hub_models.evaluation.systems import Encoder, LateInteraction, Reference, System, system
 from hub_models.evaluation.variants import Variant
 from hub_models.processes import rank_and_count
 
-__all__ = ["OWN", "Evaluation", "Tasks", "evaluate_model", "load_tasks", "read_table", "share_encoding"]
+__all__ = ["Evaluation", "Tasks", "evaluate_model", "load_tasks", "read_table", "share_encoding"]
 
 logger = logging.getLogger(__name__)
 
 STANCE_MAIN = "precision_at_r"
-
-OWN = "dense"
-"""The baseline that every variant is compared with: the same model's dense run."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -81,7 +78,7 @@ def evaluate_model(
             with nothing.
         late_interaction: The model has a vector for each token.
         cache: Folder that keeps the vectors of oblique tasks: a killed evaluation goes on where it was.
-        variants: What is measured of stance tasks beside the dense run, each as a run of its own. The baseline is
+        variants: What is measured of the stance tasks beside the dense run, each as a run of its own. The baseline is
             measured with those that take it.
 
     Raises:
@@ -94,11 +91,6 @@ def evaluate_model(
     if stances and late_interaction:
         raise ValueError(
             f"got {', '.join(stances)}, wanted oblique tasks: late interaction is not measured on stance tasks"
-        )
-    if variants and (len(stances) < len(tasks) or is_reference(model)):
-        raise ValueError(
-            f"got {model!r} on {', '.join(tasks)} and the further runs {_named(variants)}, wanted an encoder and "
-            "stance tasks alone"
         )
     folder = out or default_folder(model)
     other: Results | None = None
