@@ -139,8 +139,8 @@ class StanceSearch:
             stance: Which of the two.
             k: At most this many hits.
             hybrid: Weight λ of BM25 beside the dense score, in [0, 1]; 0 is dense alone, ``auto`` chooses by query
-                with what ``tune`` fitted. BM25 is given the claim, never the instruction: it keeps the search on the topic
-                and knows nothing of stance.
+                with what ``tune`` fitted. BM25 is given the claim, never the instruction: it keeps the search on the
+                topic and knows nothing of stance.
             instruction: Your own words for the stance, such as "Find statements rejecting"; else the first instruction
                 that training used for it.
 
