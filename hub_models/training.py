@@ -43,6 +43,7 @@ from hub_models.adapter import attach_lora
 from hub_models.batching import DistinctClaimBatchSampler
 from hub_models.cards import write_card
 from hub_models.encoder import load_base, missing_files
+from hub_models.losses import BothStancesLoss
 from hub_models.manifest import (
     ADAPTER_NAME,
     FILE_NAME,
@@ -53,7 +54,7 @@ from hub_models.manifest import (
 )
 from hub_models.recipe import Recipe
 from hub_models.release import PROBE_TEXTS, GateError, gate, probe
-from hub_models.training_data import TrainingSet
+from hub_models.training_data import TrainingSet, paired_columns
 
 logger = logging.getLogger(__name__)
 
@@ -99,8 +100,17 @@ def train(recipe: Recipe, out: Path | None = None) -> Path:
 
 def _train(run: Path, recipe: Recipe, rows: TrainingSet, batch: int, state: PartialState) -> None:
     epochs = math.ceil(recipe.epochs)
-    sampler = functools.partial(DistinctClaimBatchSampler, keys=rows.keys(), epochs=epochs)
-    columns = rows.columns(recipe.query_template, recipe.negatives_per_anchor)
+    keys, columns = rows.keys(), rows.columns(recipe.query_template, recipe.negatives_per_anchor)
+    closeness = rows.closeness(keys) if recipe.near_claims else None
+    if recipe.loss.name == "both_stances":
+        if batch % 2:
+            raise ValueError(
+                f"recipe {recipe.name}: both_stances takes rows in pairs, and {state.num_processes} processes would "
+                f"get {batch} of the {recipe.global_batch} rows of global_batch each; use fewer or more rows"
+            )
+        pairs = rows.pairs()
+        keys, columns, batch = keys.paired(pairs), paired_columns(columns, pairs), batch // 2
+    sampler = functools.partial(DistinctClaimBatchSampler, keys=keys, epochs=epochs, closeness=closeness)
     batches = sampler(columns, batch, seed=recipe.seed)  # fails here, if at all, and counts the steps
     steps = math.ceil(len(batches) / state.num_processes / recipe.accumulation) * recipe.epochs
     partial = run.with_name(f".{run.name}.partial")
@@ -197,6 +207,8 @@ def _arguments(
 
 def _loss(model: SentenceTransformer, recipe: Recipe, gather: bool) -> Any:
     common: dict[str, Any] = {"scale": recipe.loss.scale, "gather_across_devices": gather}
+    if recipe.loss.name == "both_stances":
+        return BothStancesLoss(model, recipe.loss.scale, recipe.loss.rest_weight, gather)
     if recipe.loss.name == "mnrl":
         return MultipleNegativesRankingLoss(model, **common)
     return CachedMultipleNegativesRankingLoss(model, mini_batch_size=recipe.loss.mini_batch, **common)

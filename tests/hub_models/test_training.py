@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from accelerate import PartialState
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.losses.merged_forward import column_merging_disabled
@@ -21,6 +22,7 @@ from dataset_builders.instructions import seen_for
 from hub_models import training, training_data
 from hub_models.adapter import attach_lora
 from hub_models.encoder import load_base
+from hub_models.losses import COLUMNS
 from hub_models.manifest import Manifest
 from hub_models.recipe import Recipe
 from hub_models.training import train
@@ -105,6 +107,77 @@ def test_a_dose_is_a_seeded_draw(tmp_path: Path) -> None:
     assert set(drawn()) < set(everything)
     with pytest.raises(ValueError, match="got 48 rows, the recipe's dose is 49"):
         training_data.read(recipe(tmp_path, "data.0.dose=49"))
+
+
+def two_sided(folder: Path, kind: str = "hard", rows: int = 8) -> Path:
+    """Eight claims, ``rows`` rows each, one stance after the other, every negative of the other stance."""
+    lines = []
+    for c in range(8):
+        for r in range(rows):
+            stance, other = ("support", "attack")[:: 1 if r % 2 == 0 else -1]
+            row = {"claim_id": f"c{c}", "claim": f"{CLAIMS[c % 4]} in place {c}", "stance": stance}
+            row |= {"instruction": seen_for(stance)[0].text, "positive": f"{stance} {r // 2} of place {c}"}
+            negative = {"text": f"{other} {r // 2} of place {c}", "kind": kind}
+            lines.append(json.dumps({**row, "negatives": [negative]}))
+    path = folder / f"two_sided_{kind}.jsonl"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_rows_are_paired_by_claim_and_share_no_text(tmp_path: Path) -> None:
+    rows = training_data.read(recipe(tmp_path, f"data={two_sided(tmp_path)}"))
+    pairs = rows.pairs()
+    assert sorted(pairs.flatten()) == list(range(64))
+    for i, j in pairs.tolist():
+        first, second = rows.triplets[i], rows.triplets[j]
+        assert (first["claim_id"], first["stance"], second["stance"]) == (second["claim_id"], "support", "attack")
+    # Row 0 and row 1 hold the same two texts; only a claim's last pair may be left with such a partner.
+    same = [i for i, j in pairs.tolist() if rows.triplets[i]["positive"] == rows.triplets[j]["negatives"][0]["text"]]
+    assert len(same) <= 8
+    columns = training_data.paired_columns(rows.columns("{instruction} {claim}", 1), pairs)
+    assert tuple(columns.column_names) == COLUMNS
+    assert columns[0]["positive"].startswith("support 0") and columns[0]["negative_1"].startswith("attack 0")
+    assert columns[0]["positive_2"].startswith("attack") and columns[0]["negative_2"].startswith("support")
+    assert columns[0]["anchor"] != columns[0]["anchor_2"]
+
+
+def test_rows_beyond_the_rarer_stance_have_no_partner(tmp_path: Path) -> None:
+    rows = training_data.read(recipe(tmp_path, f"data={two_sided(tmp_path, rows=5)}"))  # three support, two attack
+    assert len(rows.pairs()) == 8 * 2
+
+
+def test_rows_that_cannot_be_paired_are_refused(tmp_path: Path) -> None:
+    mixed = training_data.read(recipe(tmp_path, f"data={two_sided(tmp_path, 'semi_hard')}"))
+    with pytest.raises(ValueError, match=r"64 of 64 rows have no negative of the other stance.*config homogeneous"):
+        mixed.pairs()
+    one_sided = training_data.read(recipe(tmp_path, f"data={two_sided(tmp_path, rows=1)}"))
+    with pytest.raises(ValueError, match="none of the 8 claims has rows for both stances"):
+        one_sided.pairs()
+
+
+def test_a_claim_is_closest_to_itself_and_to_its_topic(tmp_path: Path) -> None:
+    rows = training_data.read(recipe(tmp_path, f"data={two_sided(tmp_path)}"))
+    near = rows.closeness(rows.keys())
+    assert near.shape == (8, 8) and np.allclose(near, near.T)
+    assert near.argmax(axis=1).tolist() == list(range(8))
+    np.fill_diagonal(near, 0)
+    assert near.argmax(axis=1).tolist() == [4, 5, 6, 7, 0, 1, 2, 3]  # the other claim with the same sentence
+
+
+@pytest.mark.usefixtures("ungated")
+def test_both_stances_of_near_claims_are_trained_together(tmp_path: Path) -> None:
+    options = ["loss.name=both_stances", "loss.rest_weight=10", "near_claims=true", f"data={two_sided(tmp_path)}"]
+    run = train(recipe(tmp_path, *options, "epochs=2"), tmp_path / "run")
+    assert Manifest.read(run).steps == 32  # 64 rows are 32 pairs, two of them a step
+    log = [json.loads(line) for line in (run / "train.log").read_text().splitlines()]
+    assert log[-1]["loss"] < log[0]["loss"]
+
+
+def test_a_pair_is_not_cut_by_the_processes(tmp_path: Path) -> None:
+    both = recipe(tmp_path, "loss.name=both_stances", f"data={two_sided(tmp_path)}")
+    state = PartialState(cpu=True)
+    with pytest.raises(ValueError, match=r"both_stances takes rows in pairs, and 1 processes would get 1 of the 4"):
+        training._train(tmp_path / "run", both, training_data.read(both), 1, state)
 
 
 def test_rows_are_pinned_by_hash(tmp_path: Path) -> None:
