@@ -39,6 +39,8 @@ def list_() -> None:
     for source, what in sources.SOURCES.items():
         typer.echo(f"{source}: {what}")
         for kind, description in KINDS.items():
+            if kind == "triplets" and source in sources.TEST_ONLY:
+                continue
             typer.echo(f"  {source}-stance-{kind:<11} {description}")
     typer.echo("{your name}-stance-{kind} --source FILE_OR_FOLDER: the same from your own claims")
 
@@ -50,7 +52,9 @@ def build(
         Path,
         typer.Option(help="Folder to write: an empty one, or an earlier build, whose rows are all replaced or none."),
     ],
-    source: Annotated[Path | None, typer.Option(help="Your JSONL or parquet, or a folder of them.")] = None,
+    source: Annotated[
+        Path | None, typer.Option(help="Your JSONL or parquet, a folder, or ORG/NAME@REVISION on the Hub.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the split and of the triplets.")] = 0,
     triplets: Annotated[int | None, typer.Option(help="Rows of each curriculum; by default 6 a cell.")] = None,
     generate: Annotated[str | None, typer.Option(help="Model that writes new inversions.", metavar="MODEL")] = None,
@@ -85,14 +89,20 @@ def build(
 
 @app.command()
 def check(
-    source: Annotated[str, typer.Argument(help="sample, perspectrum, or a name for your own data.")],
-    data: Annotated[Path | None, typer.Option(help="Your JSONL or parquet, or a folder of them.")] = None,
+    source: Annotated[str, typer.Argument(help="A source of `list`, or a name for your own data.")],
+    data: Annotated[
+        Path | None, typer.Option(help="Your JSONL or parquet, a folder, or ORG/NAME@REVISION on the Hub.")
+    ] = None,
+    against: Annotated[
+        list[str] | None,
+        typer.Option(help="Another source, to count what it shares; may be repeated.", metavar="SOURCE[=PATH]"),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="JSON file for the statistics.")] = None,
 ) -> None:
     """Print a source's statistics and its bounds; fail if one is broken."""
     try:
         _probe(out)
-        report = quality.check(source, data)
+        report = quality.check(source, data, [_source(text) for text in against or ()])
     except (ValueError, OSError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None
@@ -172,6 +182,11 @@ def _vectors(path: Path | None, specialist: str | None, probe: purity_of.Probe) 
     return stylometric([probe.texts[i] for i in probe.ids])
 
 
+def _source(text: str) -> tuple[str, Path | None]:
+    name, _, path = text.partition("=")
+    return name, Path(path) if path else None
+
+
 def _json(figures: Any) -> str:
     return json.dumps(figures, indent=2, allow_nan=False) + "\n"
 
@@ -243,6 +258,7 @@ def _build(
             "arguments": {"triplets": triplets, "source": source.name if source else None},
             "one_sided": built.one_sided,
         }
+        | ({"revision": data.revision} if data.revision else {})
         | ({"generator": report.generator, "prompt_sha256": report.prompt_sha256} if report else {}),
     )
     lines = [f"{t.config}/{t.split}: {t.rows:,} rows" for t in built.tables]

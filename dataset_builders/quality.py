@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -84,7 +84,7 @@ class Report:
         return json.dumps(_rounded({**self.part.statistics, "checks": figures}), indent=2, allow_nan=False) + "\n"
 
 
-def check(source: str, data: Path | None = None) -> Report:
+def check(source: str, data: Path | None = None, against: Sequence[tuple[str, Path | None]] = ()) -> Report:
     """Measure a source and hold it against its bounds.
 
     Every stance source is measured; no text in it may be of both stances to a claim, and no two splits may share a
@@ -94,6 +94,7 @@ def check(source: str, data: Path | None = None) -> Report:
     Args:
         source: As for `sources.load`.
         data: As for `sources.load`.
+        against: Other sources, each as for `sources.load`; what they share with this one is counted.
 
     Raises:
         FileNotFoundError: If there is nothing at ``data``.
@@ -101,9 +102,14 @@ def check(source: str, data: Path | None = None) -> Report:
     """
     embedded = source == sample.NAME and data is None
     stances = sources.load(source, data)
+    others = [sources.load(*other) for other in against]
     part = stance.measure(stances, sample=embedded)
     if embedded:
         part = _sample(stances, part)
+    for other in others:
+        shared = stance.overlap(stances, other)
+        part.tables |= shared.tables
+        part.statistics.setdefault("shared", {})[other.source] = shared.statistics
     # Known issues are those of the data that the name stands for.
     known = KNOWN_ISSUES.get(source, {}) if data is None or source == perspectrum.NAME else {}
     return Report(source, part, known)
