@@ -61,6 +61,9 @@ def load(name: str, data: Path | None = None) -> StanceData:
     repo, revision = (_REPOS[name], None) if data is None else hub.parse(data) or (None, None)
     if repo is not None:
         data = hub.snapshot(repo, revision)
+        file = public_json.FILES.get(name)
+        if repo == public_json.REPO and file is not None and not (data / file).is_file():
+            raise FileNotFoundError(f"{file} is not in {repo}@{data.name}; name another revision, or give the file")
         return replace(_read(name, data), revision=f"{repo}@{data.name}")
     assert data is not None
     return _read(name, data)

@@ -25,6 +25,7 @@ def merge(
     inversions: Sequence[Inversion] = (),
     *,
     counts: Mapping[str, int] | None = None,
+    keep_own: bool = False,
 ) -> StanceData:
     """Stance data in which equal claims and equal arguments are one, and every claim knows its group.
 
@@ -40,6 +41,7 @@ def merge(
         relations: By the ids of ``claims`` and ``arguments``; may repeat.
         inversions: The same.
         counts: What the reader merged or left out itself.
+        keep_own: Keep relations of a claim to itself: upstream's data stands as it is, and `check` counts them.
 
     Raises:
         ValueError: If two equal claims or arguments contradict each other in a field, if an id stands for two texts or
@@ -87,7 +89,7 @@ def merge(
     text_of = {argument.argument_id: claim_key(argument.text) for argument in first_argument.values()}
 
     def is_itself(argument_id: str, claim_id: str) -> bool:
-        return argument_id in text_of and text_of[argument_id] == claim_of.get(claim_id)
+        return not keep_own and argument_id in text_of and text_of[argument_id] == claim_of.get(claim_id)
 
     merged = dict.fromkeys(Relation(*ids(r.argument_id, r.claim_id), r.stance) for r in relations)
     proper = [r for r in merged if not is_itself(r.argument_id, r.claim_id)]

@@ -97,7 +97,10 @@ def measure(data: StanceData, *, sample: bool = False) -> Part:
             show(len(data.inversions)),
         ],
     ]
-    part.checks = [none_of("texts of both stances to one claim", conflicts)]
+    part.checks = [
+        none_of("texts of both stances to one claim", conflicts),
+        none_of("claims among their own arguments", st.own_arguments(data)),
+    ]
     part.checks += [none_of(f"{what} in two splits", found) for what, found in shared.items()]
     if sample:
         part.checks += _counts(data)
