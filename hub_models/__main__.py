@@ -16,6 +16,7 @@ def _main() -> None:
     from hub_models.hub_cache import use_project_cache
 
     logging.basicConfig(level=logging.INFO, format="%(message)s")
+    logging.getLogger("bm25s").setLevel(logging.WARNING)
     use_project_cache()
 
 
@@ -61,6 +62,66 @@ def diagnose(
     except (ValueError, OSError) as error:
         raise typer.BadParameter(str(error)) from None
     typer.echo(json.dumps(found, indent=1, allow_nan=False))
+
+
+@app.command()
+def probe(
+    model: Annotated[str, typer.Option(help="Folder or Hub id of any encoder.")],
+    source: Annotated[str, typer.Option(help="A source whose test claims have inverted arguments.")] = "sample",
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Your own pairs instead: JSONL or parquet with claim, original, original_stance, inverted."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(file_okay=False, help="Default: RUN/evaluation or results/local/MODEL.")
+    ] = None,
+) -> None:
+    """Measure an encoder's sense of stance with minimal pairs: probe.json, a picture, and a table."""
+    from hub_models.evaluation import probe as module
+    from hub_models.evaluation.figures import draw_probe
+    from hub_models.evaluation.places import default_folder
+
+    try:
+        pairs = module.pairs_of(source, data)
+        found = module.probe(model, pairs, source if data is None else data.stem)
+        folder = out or default_folder(model)
+        found.write(folder / module.PROBE_NAME)
+        drawn = draw_probe(found, folder)
+    except (ValueError, OSError) as error:
+        raise typer.BadParameter(str(error)) from None
+    typer.echo(f"{module.report(found)}\n\nresults  {folder / module.PROBE_NAME}\nfigure   {drawn}")
+
+
+@app.command()
+def tune(
+    run: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="A run folder of train.py.")],
+    tasks: Annotated[str, typer.Option(help="One stance task, SOURCE-stance; its validation claims are asked.")],
+    data: Annotated[Path | None, typer.Option(help="Your own data for it: JSONL, parquet or a folder.")] = None,
+    cache: Annotated[
+        Path | None, typer.Option(file_okay=False, help="Keeps the vectors here: a killed run goes on.")
+    ] = None,
+) -> None:
+    """Choose adapter scale, anchor and the weight of BM25 on validation claims, and keep them in RUN's slant.json."""
+    from hub_models.evaluation.figures_levers import draw_levers
+    from hub_models.evaluation.named_tasks import load_tasks
+    from hub_models.evaluation.stance import Judgements
+    from hub_models.evaluation.systems import Encoder
+    from hub_models.evaluation.tuning import TUNING, keep, summary
+    from hub_models.evaluation.tuning import tune as choose
+    from hub_models.manifest import Manifest
+
+    try:
+        Manifest.read(run)
+        ((name, judged),) = load_tasks([tasks], data, "validation", wide=True).items()
+        if not isinstance(judged, Judgements):
+            raise ValueError(f"--tasks: got {tasks!r}, wanted one stance task, such as sample-stance")
+        found = choose(judged, Encoder(str(run), cache), name)
+        keep(run, found)
+        figure = draw_levers(found.curve, found.levers, f"{run.resolve().name} on {name}", run / TUNING)
+    except (ValueError, OSError) as error:
+        raise typer.BadParameter(str(error)) from None
+    typer.echo(summary(found))
+    typer.echo(f"figure   {figure}\nkept in  {run / 'slant.json'}")
 
 
 @app.command()
