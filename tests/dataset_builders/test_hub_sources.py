@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from dataset_builders import sources
 from dataset_builders.__main__ import app
 from dataset_builders.sources import hub, public_json, tfu
+from hub_models.evaluation.named_tasks import load_tasks
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
 
@@ -69,6 +70,7 @@ def test_what_is_in_the_cache_is_at_hand(corpora: Path) -> None:
     assert sources.at_hand() == ["sample", "argtumour"]
     (corpora / "argtumour.json").rename(corpora / "averitec.json")
     assert sources.at_hand() == ["sample", "averitec"]
+    assert list(load_tasks(["stance"], None, "test")) == ["sample-stance", "averitec-stance"]
 
 
 def test_the_commit_is_in_the_manifest(corpora: Path, tmp_path: Path) -> None:
