@@ -61,6 +61,12 @@ class Table:
     batches: Iterable[pa.RecordBatch]
 
 
+def batches_of(rows: list[dict[str, Any]], features: Features) -> Iterable[pa.RecordBatch]:
+    """Rows that are in memory as the batches of a `Table`."""
+    batches: list[pa.RecordBatch] = pa.Table.from_pylist(rows, schema=features.arrow_schema).to_batches()
+    return batches
+
+
 def write(
     out: Path,
     tables: Iterable[Table],

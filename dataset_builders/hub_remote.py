@@ -94,7 +94,7 @@ def check_access(repo_id: str) -> None:
     role = me.get("auth", {}).get("accessToken", {}).get("role")
     if role == "read":
         raise HubError(
-            f"the token is read-only: use one that may write to {repo_id} (your settings on the Hub); nothing was pushed"
+            f"the token is read-only: use one that may write to {repo_id} (your Hub settings); nothing was pushed"
         )
     org, own = repo_id.split("/")[0], [me["name"], *(o["name"] for o in me.get("orgs", []))]
     if org not in own and role == "write":
