@@ -14,6 +14,7 @@ import typer
 from dataset_builders import builds, quality, sources
 from dataset_builders.atomic import write_text
 from dataset_builders.checks import align
+from dataset_builders.hub_errors import HubError
 from dataset_builders.oblique import purity as purity_of
 from dataset_builders.oblique import query_quality
 from dataset_builders.oblique.style_graph import STYLOMETRIC, stylometric
@@ -57,6 +58,34 @@ def build(
     for line in _lines(built):
         typer.echo(line)
     typer.echo(f"{'built' if changed else 'up to date'}: {out}")
+
+
+@app.command()
+def publish(
+    name: Annotated[str, typer.Argument(help="As for build.")],
+    org: Annotated[str, typer.Option(help="Organisation or user on the Hub.")],
+    source: Annotated[Path | None, typer.Option(help="As for build.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="As for build.")] = 0,
+    triplets: Annotated[int | None, typer.Option(help="As for build.")] = None,
+    private: Annotated[bool, typer.Option("--private", help="Make a new repository private.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and the card.")] = False,
+    tag: Annotated[str | None, typer.Option(help="Tag of the release, such as v1.0.0.")] = None,
+) -> None:
+    """Build, check and publish a data set in one commit, and read it back. Token: HF_TOKEN or `hf auth login`."""
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s: %(message)s")
+    from dataset_builders.publish import publish as publish_
+
+    try:
+        done = publish_(
+            name, org, source=source, seed=seed, triplets=triplets, private=private, tag=tag, dry_run=dry_run
+        )
+    except (ValueError, OSError, HubError) as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from None
+    for line in [*([done.card] if dry_run else []), *done.plan.lines()]:
+        typer.echo(line)
+    if done.commit is not None:
+        typer.echo(f"{'published' if done.commit.made else 'up to date'}: {org}/{name} at {done.commit.sha}")
 
 
 @app.command()
