@@ -58,7 +58,8 @@ class Damage:
 class Hold:
     """Let the client wait: for ``release``, before the request is looked at or (``done``) after it was carried out.
 
-    ``reached`` tells a test that the client stands there, for instance to kill it at that point.
+    ``reached`` tells a test that the client stands there, for instance to kill it at that point: nothing is done for a
+    client that has gone when the hold ends.
     """
 
     done: bool = False

@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import logging
 import secrets
+import select
 import socket
 import sys
 import tempfile
@@ -174,8 +175,15 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = _serve
 
     def _hold(self, fault: Hold) -> None:
+        """Wait. A client that has gone in the meantime counts as one whose request never came.
+
+        Raises:
+            _Cut: if it has.
+        """
         fault.reached.set()
         fault.release.wait()
+        if select.select([self.connection], [], [], 0)[0] and not self.connection.recv(1, socket.MSG_PEEK):
+            raise _Cut
 
     def _account(self) -> tuple[Account | None, bool]:
         """Who asks, and whether the token is one that nobody has. The storage knows no accounts."""

@@ -1,7 +1,7 @@
 """Uploads as hf_xet makes them: chunks packed into xorbs, then a shard that says which chunks make up which file.
 
-The installed huggingface_hub sends every large file this way when hf_xet is there and not switched off; it does not fall
-back to LFS. So the storage takes xorbs and shards, puts the files together and keeps them as it keeps LFS objects.
+The installed huggingface_hub sends every large file this way when hf_xet is there and not switched off; it does not
+fall back to LFS. So the storage takes xorbs and shards, puts the files together and keeps them like LFS objects.
 Downloads never mention Xet, and the same client then reads over HTTP.
 """
 
