@@ -79,7 +79,8 @@ class Publisher:
     def __enter__(self) -> Publisher:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.dataset_builders.publisher"],
-            env=self.hub.environment(token=None, env=self._env),
+            # What a killed command has staged goes with the rest.
+            env=self.hub.environment(token=None, env={"TMPDIR": self._outputs.name, **self._env}),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

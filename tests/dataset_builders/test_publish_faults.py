@@ -59,6 +59,7 @@ def test_a_lost_answer_is_recognised(hub: TestHub, publisher: Publisher, data: P
 def test_a_connection_cut_in_the_middle_of_a_shard(
     hub: TestHub, publisher: Publisher, over_lfs: Publisher, data: Path, route: str, path: str
 ) -> None:
+    claims(data, (f"never sent by {route}", "two", "three", "four"))  # what the Hub has seen is not sent again
     hub.faults.add("*", path, CutUpload(200))
     by = publisher if route == "xet" else over_lfs
     done = by.run("publish", NAME, "--org", "org", "--source", data, read_back=False)
@@ -90,6 +91,17 @@ def test_of_two_at_once_one_wins_and_the_other_says_so(hub: TestHub, publisher: 
     assert commits(hub) == 2
     again = publisher.run("publish", NAME, "--org", "org", "--source", mine, read_back=False)
     assert again.code == 0 and commits(hub) == 3
+
+
+def test_of_two_that_make_the_repository_one_wins(hub: TestHub, publisher: Publisher, data: Path) -> None:
+    theirs = claims(data.with_name("theirs.jsonl"), ("one", "two", "three", "theirs"))
+    hold = hub.faults.add("POST", "/repos/create", Hold())
+    slow = publisher.start("publish", NAME, "--org", "org", "--source", data, read_back=False)
+    with hold.held():
+        assert publisher.run("publish", NAME, "--org", "org", "--source", theirs, read_back=False).code == 0
+    lost = slow.wait()
+    assert lost.code == 1 and "was changed by someone else in the meantime" in lost.output
+    assert commits(hub) == 1
 
 
 def test_two_at_once_with_the_same_data_make_one_commit(hub: TestHub, publisher: Publisher, data: Path) -> None:
@@ -215,7 +227,8 @@ def test_no_token_is_told_at_any_log_level(hub: TestHub, data: Path) -> None:
         hub.faults.add("POST", "/commit/", fault)
         done = hub.run(
             "import logging; logging.basicConfig(level=logging.DEBUG); logging.getLogger().setLevel(logging.DEBUG)\n"
-            f"from dataset_builders.__main__ import app; app({['publish', NAME, '--org', 'org', '--source', str(data)]})",
+            "from dataset_builders.__main__ import app\n"
+            f"app({['publish', NAME, '--org', 'org', '--source', str(data)]})",
             env={"HF_DEBUG": "1", "HF_HUB_VERBOSITY": "debug", "DATASETS_VERBOSITY": "debug"},
             check=False,
         )
