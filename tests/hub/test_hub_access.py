@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
 
 from tests.hub.accounts import TOKENS
 from tests.hub.clients import TestHub
+from tests.hub.server import LoopbackHub
 
 
 def _attempts() -> dict[str, list[Any]]:
@@ -171,12 +178,27 @@ def test_files_come_by_signed_addresses_with_ranges_and_without_accounts(seeded:
     ]
 
 
-def test_a_state_folder_outlives_its_server(tmp_path: Any) -> None:
-    from tests.hub.server import LoopbackHub
-
+def test_a_state_folder_outlives_its_server(tmp_path: Path) -> None:
     with TestHub(tmp_path) as hub:
         first = hub.put("dataset", "org/kept", {"a.parquet": b"\0abc", "README.md": b"# Kept"})
     with LoopbackHub(tmp_path) as again:
         repo = again.store.repos["dataset", "org/kept"]
         assert repo.head == first
         assert again.store.read(repo.head.files["a.parquet"]) == b"\0abc"
+
+
+def test_it_stands_alone_and_tells_what_was_asked(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.hub", "--state", str(tmp_path), "--org", "own"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        address, token = (word.split("=")[1] for word in server.stdout.readline().split()[1:])
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        body = json.dumps({"name": "x", "organization": "own"}).encode()
+        with urlopen(Request(f"{address}/api/repos/create", body, headers), timeout=30) as answer:
+            assert json.load(answer)["name"] == "own/x"
+        server.send_signal(signal.SIGINT)
+        summary = json.loads(server.stdout.read())
+    (kind, sums), *others = summary.items()
+    assert not others and kind == "POST /api/repos/create"
+    assert sums["requests"] == 1 and sums["bytes_up"] == len(body)
+    assert "own/x" in (tmp_path / "state.json").read_text()

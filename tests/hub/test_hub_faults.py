@@ -46,12 +46,27 @@ def commits(hub: TestHub) -> int:
     return len(hub.repo("model", "org/m").commits) - 1
 
 
-@pytest.mark.parametrize("status", [401, 403, 409, 412, 429, 500, 503])
-def test_the_commit_request_is_not_retried_whatever_the_status(model: TestHub, status: int) -> None:
-    model.faults.add("POST", "/commit/", Status(status, {"Retry-After": "0"}))
-    assert model.call(_commit) == ["HfHubHTTPError", status]
-    assert commits(model) == 0 and model.faults.unused == []
-    assert [entry.status for entry in model.log.matching("POST", "/commit/")] == [status]
+def _commit_often(times: int) -> list[int]:
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError
+
+    statuses = []
+    for _ in range(times):
+        try:
+            HfApi().upload_file(path_or_fileobj=b"b", path_in_repo="b.txt", repo_id="org/m")
+            statuses.append(200)
+        except HfHubHTTPError as error:
+            statuses.append(error.response.status_code)
+    return statuses
+
+
+def test_the_commit_request_is_not_retried_whatever_the_status(model: TestHub) -> None:
+    statuses = [401, 403, 409, 412, 429, 500, 503]
+    for place, status in enumerate(statuses, start=1):
+        model.faults.add("POST", "/commit/", Status(status, {"Retry-After": "0"}), nth=place)
+    assert model.call(_commit_often, len(statuses) + 1) == [*statuses, 200]
+    assert [entry.status for entry in model.log.matching("POST", "/commit/")] == [*statuses, 200]
+    assert commits(model) == 1 and model.faults.unused == []
 
 
 def test_the_nth_request_fails_and_retry_after_is_honoured_before_the_upload(model: TestHub) -> None:
