@@ -1,4 +1,4 @@
-"""Two figures: what the top R is made of (stance paper, figure 3), and one claim's top five (figure 1).
+"""A task's figures: what the top R is made of (stance paper, figure 3), and one claim's top five (figure 1).
 
 Drawn from results and data alone. The same numbers give the same bytes: no date, no version, a fixed hash salt.
 """
@@ -14,6 +14,8 @@ import numpy as np
 
 from dataset_builders.atomic import write_bytes
 from hub_models.evaluation import stance
+from hub_models.evaluation.figures_oblique import gain_by_rank
+from hub_models.evaluation.measured import Table
 from hub_models.evaluation.metrics import COMPOSITION, STANCE_BIT, document_kinds
 from hub_models.evaluation.run import Evaluation, read_table
 
@@ -45,20 +47,23 @@ def draw(evaluation: Evaluation, task_name: str) -> list[Path]:
     """Draw a task's figures as PNG and SVG into ``figures/`` beside the results.
 
     Returns:
-        The PNG files: the composition, and the example where there is a baseline to set it beside; none of an oblique
-        task.
+        The PNG files: of a stance task the composition, and the example where there is a baseline to set it beside;
+        of an oblique task the gain over the baseline by rank, where there is one.
     """
     import matplotlib
 
-    if not isinstance(evaluation.judged[task_name], stance.Judgements):
-        return []
-
     with matplotlib.rc_context(_STYLE):
-        drawn = {"composition": composition(evaluation, task_name)}
-        example = top_five(evaluation, task_name) if evaluation.baseline else None
-        if example is not None:
-            drawn["top5"] = example
-        return [_save(figure, evaluation.folder / "figures", _stem(task_name, name)) for name, figure in drawn.items()]
+        drawn: dict[str, Figure | None] = {}
+        if isinstance(evaluation.judged[task_name], stance.Judgements):
+            drawn["composition"] = composition(evaluation, task_name)
+            drawn["top5"] = top_five(evaluation, task_name) if evaluation.baseline else None
+        elif evaluation.baseline:
+            drawn["gain"] = gain_by_rank(evaluation.results, task_name, evaluation.baseline)
+        return [
+            _save(figure, evaluation.folder / "figures", _stem(task_name, name))
+            for name, figure in drawn.items()
+            if figure is not None
+        ]
 
 
 def composition(evaluation: Evaluation, task_name: str) -> Figure:
@@ -147,7 +152,7 @@ def top_five(evaluation: Evaluation, task_name: str) -> Figure | None:
     return figure
 
 
-def _median_claim(base: stance.Table, tuned: stance.Table) -> str | None:
+def _median_claim(base: Table, tuned: Table) -> str | None:
     before, after = _asked(base), _asked(tuned)
     changes = sorted(
         (after[c]["precision_at_r"] - before[c]["precision_at_r"], c) for c in after.keys() & before.keys()
@@ -155,11 +160,11 @@ def _median_claim(base: stance.Table, tuned: stance.Table) -> str | None:
     return changes[(len(changes) - 1) // 2][1] if changes else None
 
 
-def _top_of(table: stance.Table, claim_id: str) -> list[str]:
+def _top_of(table: Table, claim_id: str) -> list[str]:
     return list(_asked(table)[claim_id]["top"])[:_TOP]
 
 
-def _asked(table: stance.Table) -> dict[str, dict[str, Any]]:
+def _asked(table: Table) -> dict[str, dict[str, Any]]:
     """The rows of the example's instruction over all candidates, by claim."""
     rows = np.flatnonzero((table["candidates"] == stance.ALL) & (table["instruction_id"] == EXAMPLE_INSTRUCTION))
     return {table["claim_id"][i]: {name: table[name][i] for name in ("precision_at_r", "top")} for i in rows}

@@ -19,7 +19,9 @@ from dataset_builders.instructions import OBLIQUE_INSTRUCTIONS
 from dataset_builders.sources.obliq_bench import TASKS
 from hub_models.evaluation import published, systems
 from hub_models.evaluation import run as module
-from hub_models.evaluation.oblique import judge, query_texts
+from hub_models.evaluation.figures import draw
+from hub_models.evaluation.figures_oblique import gain_by_rank
+from hub_models.evaluation.oblique import GAIN_AT, judge, query_texts
 from hub_models.evaluation.report import report
 from hub_models.evaluation.results import Results
 from hub_models.evaluation.run import evaluate_model, load_tasks, read_table
@@ -110,10 +112,23 @@ def test_an_encoder_beside_keywords(tasks, tmp_path):
     assert set(task.runs[0].slices) == {"overall", "clean", "development"}
 
 
+def test_the_gain_is_drawn_at_every_rank(tasks, tmp_path):
+    found = evaluate_model(BASE, tasks, baseline="bm25", out=tmp_path / "out")
+    figure = gain_by_rank(found.results, NAME, found.baseline)
+    lines = {line.get_label(): line for line in figure.axes[0].lines}
+    for label, strategy in (("with the instruction", "dense"), ("query alone", "claim_only")):
+        gain = found.results.tasks[NAME].run(strategy).diagnostics["against"]["gain_by_rank"]
+        assert list(lines[label].get_xdata()) == list(GAIN_AT)
+        assert list(lines[label].get_ydata()) == [gain[str(k)] for k in GAIN_AT]
+    assert [p.name for p in draw(found, NAME)] == [f"{NAME}-gain.png"]
+    alone = evaluate_model(BASE, tasks, out=tmp_path / "alone")
+    assert draw(alone, NAME) == []
+
+
 def test_the_instruction_reaches_the_encoder_and_documents_are_bare(tasks, tmp_path, monkeypatch):
     texts: list[str] = []
-    real = module.encode_corpus
-    monkeypatch.setattr(module, "encode_corpus", lambda t, m, **k: texts.extend(t) or real(t, m, **k))
+    real = systems.encode_corpus
+    monkeypatch.setattr(systems, "encode_corpus", lambda t, m, **k: texts.extend(t) or real(t, m, **k))
     evaluate_model(BASE, tasks, out=tmp_path / "out")
     asked = [q.text for q in tasks[NAME].queries]
     template = evaluate_model(BASE, tasks, out=tmp_path / "out").results.tasks[NAME].query_template
@@ -147,13 +162,10 @@ def test_an_earlier_file_is_a_baseline_and_other_data_is_refused(tasks, tmp_path
         evaluate_model(BASE, other, baseline=str(base.results_path), out=tmp_path / "no")
 
 
-@pytest.mark.parametrize("how", [{"model": "bm25"}, {"model": BASE, "baseline": "random"}, {"late_interaction": True}])
-def test_stance_tasks_take_encoders_only(tmp_path, how):
+def test_late_interaction_is_for_oblique_tasks(tmp_path):
     stances = load_tasks(["mine-stance"], write_short_form(tmp_path / "mine.jsonl"), "test")
-    with pytest.raises(
-        ValueError, match="got mine-stance, wanted oblique tasks: bm25 and random and late interaction"
-    ):
-        evaluate_model(**({"model": BASE} | how), tasks=stances, out=tmp_path / "out")
+    with pytest.raises(ValueError, match="got mine-stance, wanted oblique tasks: late interaction is not measured"):
+        evaluate_model(BASE, stances, out=tmp_path / "out", late_interaction=True)
     assert not (tmp_path / "out").exists()
 
 
@@ -262,7 +274,7 @@ def test_the_command(tmp_path):
     assert result.exit_code == 0, result.output
     assert f"{NAME} · test · 12 queries in 6 groups · corpus of 24 documents" in result.output
     assert json.loads((tmp_path / "out" / "results.json").read_text())["tasks"][NAME]["counts"]["task"] == "writing"
-    arguments = ["--model", "bm25", "--tasks", "sample-stance", "--out", str(tmp_path / "no")]
+    arguments = ["--model", BASE, "--tasks", "sample-stance", "--out", str(tmp_path / "no"), "--late-interaction"]
     result = CliRunner().invoke(evaluate.app, arguments)
     assert result.exit_code == 1 and "error: got sample-stance, wanted oblique tasks" in result.output
 
@@ -287,6 +299,24 @@ def test_two_processes_share_the_encoding_and_the_first_one_measures(tmp_path):
     for ours, theirs in zip(alone.tasks[NAME].runs, both.tasks[NAME].runs, strict=True):
         assert ours.slices == theirs.slices
     assert list((tmp_path / "cache").iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("launcher", "processes"), [("--multi_gpu", 2), ("--cpu", 1)])
+def test_accelerate_launches_it_and_the_log_says_how_many_there_really_are(tmp_path, launcher, processes):
+    """For CPUs accelerate starts one process in silence, whatever number it was given."""
+    data = write_layout(tmp_path / "data", topical_task(size=50))  # two shards
+    alone = evaluate_model(BASE, load_tasks([NAME], data, "test"), out=tmp_path / "alone").results
+    command = [sys.executable, "-m", "accelerate.commands.launch", launcher, "--num_processes", "2"]
+    command += ["--main_process_port", "0", str(ROOT / "evaluate.py"), "--model", BASE, "--tasks", NAME]
+    command += ["--data", str(data), "--cache", str(tmp_path / "cache"), "--out", str(tmp_path / "out")]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert f"by {processes} process(es)" in done.stderr
+    assert done.stdout.count("results  ") == 1
+    found = Results.read(tmp_path / "out" / "results.json")
+    for ours, theirs in zip(alone.tasks[NAME].runs, found.tasks[NAME].runs, strict=True):
+        assert ours.slices == theirs.slices
 
 
 def test_several_processes_without_a_cache_are_refused(tasks, monkeypatch):
