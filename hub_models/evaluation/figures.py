@@ -17,6 +17,7 @@ from hub_models.evaluation import stance
 from hub_models.evaluation.figures_oblique import gain_by_rank
 from hub_models.evaluation.measured import Table
 from hub_models.evaluation.metrics import COMPOSITION, STANCE_BIT, document_kinds
+from hub_models.evaluation.probe import Probe, picture
 from hub_models.evaluation.run import Evaluation, read_table
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ _NAMES = {
     "semi_hard": "semi-hard: wrong claim",
     "easy": "easy: wrong both",
 }
-_STYLE: dict[str, Any] = {
+STYLE: dict[str, Any] = {
     "svg.hashsalt": "slant",
     "font.family": "DejaVu Sans",
     "font.size": 9,
@@ -52,7 +53,7 @@ def draw(evaluation: Evaluation, task_name: str) -> list[Path]:
     """
     import matplotlib
 
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         drawn: dict[str, Figure | None] = {}
         if isinstance(evaluation.judged[task_name], stance.Judgements):
             drawn["composition"] = composition(evaluation, task_name)
@@ -60,10 +61,18 @@ def draw(evaluation: Evaluation, task_name: str) -> list[Path]:
         elif evaluation.baseline:
             drawn["gain"] = gain_by_rank(evaluation.results, task_name, evaluation.baseline)
         return [
-            _save(figure, evaluation.folder / "figures", _stem(task_name, name))
+            save(figure, evaluation.folder / "figures", _stem(task_name, name))
             for name, figure in drawn.items()
             if figure is not None
         ]
+
+
+def draw_probe(found: Probe, folder: Path) -> Path:
+    """Draw a probe's picture into its folder, as PNG and SVG."""
+    import matplotlib
+
+    with matplotlib.rc_context(STYLE):
+        return save(picture(found), folder, "probe")
 
 
 def composition(evaluation: Evaluation, task_name: str) -> Figure:
@@ -183,7 +192,7 @@ def _stem(task_name: str, name: str) -> str:
     return f"{task_name.replace(':', '-')}-{name}"
 
 
-def _save(figure: Figure, folder: Path, stem: str) -> Path:
+def save(figure: Figure, folder: Path, stem: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for suffix, metadata in (("svg", {"Date": None, "Creator": None}), ("png", {"Software": None})):
         buffer = io.BytesIO()
