@@ -34,7 +34,8 @@ def main(
     tasks: Annotated[
         str,
         typer.Option(
-            help="SOURCE-stance or SOURCE-obliq-TASK, several with commas; 'stance' or 'obliq' for all at hand."
+            help="SOURCE-stance or SOURCE-obliq-TASK, several with commas; 'stance' or 'obliq' for all at hand; "
+            "'nanobeir'."
         ),
     ],
     data: Annotated[
@@ -56,6 +57,10 @@ def main(
     ] = EvaluatedSplit.test,
     late_interaction: Annotated[
         bool, typer.Option("--late-interaction", help="The model has a vector for each token. Oblique tasks.")
+    ] = False,
+    ablation: Annotated[
+        bool,
+        typer.Option("--ablation", help="Delete the queries' words one at a time: RIS, RCS and DI. Stance tasks."),
     ] = False,
     cache: Annotated[
         Path | None,
@@ -88,7 +93,13 @@ def main(
         if share_encoding(model, judged, cache, baseline):
             return
         evaluation = evaluate_model(
-            model, judged, out=out, baseline=baseline, late_interaction=late_interaction, cache=cache
+            model,
+            judged,
+            out=out,
+            baseline=baseline,
+            late_interaction=late_interaction,
+            cache=cache,
+            ablation=ablation,
         )
     except (ValueError, OSError, RuntimeError) as error:
         typer.echo(f"error: {error}", err=True)

@@ -14,6 +14,8 @@ from typing import Any
 
 from huggingface_hub import EvalResult
 
+from hub_models.evaluation.nanobeir import METRIC as NANOBEIR_METRIC
+from hub_models.evaluation.nanobeir import NAME as NANOBEIR
 from hub_models.evaluation.report import COLUMNS
 from hub_models.evaluation.results import Comparison, Results, RunResult, TaskResult
 from hub_models.evaluation.stance_ranking import ORACLE, TOPIC
@@ -21,7 +23,6 @@ from hub_models.manifest import is_machine_path
 
 NOT_COMPUTED = "not computed"
 SEEN_SLICE = "instructions=seen"
-NANOBEIR = "nanobeir"
 
 
 def evaluation_results(results: Results) -> list[EvalResult]:
@@ -177,7 +178,7 @@ def cost_rows(results: Results | None) -> list[Row]:
         slices = [s for s in dense.slices if s == "overall" or s.startswith("style=")]
         rows += [Row(f"{name}, {s}: topic precision at R", _cost(dense, s, TOPIC)) for s in slices]
     ordinary = tasks[NANOBEIR].run("dense") if NANOBEIR in tasks else None
-    return [*rows, Row("NanoBEIR: NDCG@10", _cost(ordinary, "overall", "ndcg_at_10") if ordinary else _UNMEASURED)]
+    return [*rows, Row("NanoBEIR: NDCG@10", _cost(ordinary, "overall", NANOBEIR_METRIC) if ordinary else _UNMEASURED)]
 
 
 _UNMEASURED = {

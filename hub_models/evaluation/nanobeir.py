@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hub_models.evaluation.measured import Measured, Table
-from hub_models.evaluation.results import Comparison, Metric, TaskResult
+from hub_models.evaluation.results import Comparison, Metric, Results, TaskResult
 from hub_models.evaluation.significance import paired_differences
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def summarise(table: Table) -> dict[str, dict[str, Metric]]:
 
 def is_missing(task: TaskResult) -> bool:
     """Whether the data could not be had, so that a later evaluation tries again."""
-    return task.dataset == NAME and all(run.mean("overall", METRIC) is None for run in task.runs)
+    return "datasets" in task.counts and all(run.mean("overall", METRIC) is None for run in task.runs)
 
 
 def compare(table: Table, baseline: Table, name: str) -> list[Comparison]:
@@ -120,3 +120,18 @@ def compare(table: Table, baseline: Table, name: str) -> list[Comparison]:
     (found,) = paired_differences(differences, names)
     reason = "one data set gives nothing to resample" if found.low is None else None
     return [Comparison(baseline=name, slice="overall", metric=METRIC, **asdict(found), unit="data set", reason=reason)]
+
+
+def nanobeir_table(results: Results, task_name: str, baseline: Results | None = None) -> str:
+    """The mean over data sets, beside a baseline's if there is one; why there is none, where there is none."""
+    task = results.tasks[task_name]
+    name = "tuned" if results.model.adapter_sha256 else "model"
+    beside = [("base", baseline.tasks[task_name])] if baseline else []
+    lines = ["", f"{task_name} · mean NDCG@10 over {task.counts['datasets']} data sets, queries and documents bare"]
+    for label, found in [*beside, (name, task)]:
+        metric = found.runs[0].slices["overall"][METRIC]
+        lines.append(f"  {label:<17}{f'n/a: {metric.reason}' if metric.mean is None else f'{metric.mean:.3f}'}")
+    for c in task.runs[0].compare if baseline else ():
+        interval = "" if c.low is None or c.high is None else f" [{c.low:+.3f}, {c.high:+.3f}], data sets resampled"
+        lines.append(f"  {'difference':<17}{c.delta:+.3f}{interval}")
+    return "\n".join(lines) + "\n"

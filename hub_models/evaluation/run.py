@@ -13,9 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from hub_models import trained_claims
-from hub_models.evaluation import diagnostics, oblique, stance_table
+from hub_models.evaluation import diagnostics, nanobeir, oblique, stance_table
+from hub_models.evaluation.ablation_results import KEY as ABLATION
+from hub_models.evaluation.ablation_results import add_ablation, read_ablation
 from hub_models.evaluation.measured import Measured, Table, run_name
-from hub_models.evaluation.named_tasks import Tasks, load_tasks
+from hub_models.evaluation.named_tasks import Task, Tasks, load_tasks
+from hub_models.evaluation.nanobeir import NanoBEIR
 from hub_models.evaluation.oblique import ObliqueJudgements
 from hub_models.evaluation.places import check_writable, default_folder
 from hub_models.evaluation.results import (
@@ -69,6 +72,7 @@ def evaluate_model(
     late_interaction: bool = False,
     cache: Path | None = None,
     variants: Sequence[Variant] = (),
+    ablation: bool = False,
 ) -> Evaluation:
     """Measure a model, and a baseline to compare it with, on some tasks.
 
@@ -83,6 +87,7 @@ def evaluate_model(
         cache: Folder that keeps the vectors of oblique tasks: a killed evaluation goes on where it was.
         variants: What is measured of stance tasks beside the dense run, each as a run of its own. The baseline is
             measured with those that take it.
+        ablation: Delete the words of stance queries one at a time, of model and baseline (`ablation`).
 
     Raises:
         FileNotFoundError: If a model, a results file or a baseline's per-query values are not there.
@@ -100,6 +105,14 @@ def evaluate_model(
             f"got {model!r} on {', '.join(tasks)} and the further runs {_named(variants)}, wanted an encoder and "
             "stance tasks alone"
         )
+    if ablation and (not stances or is_reference(model)):
+        raise ValueError(
+            f"got {model!r} on {', '.join(tasks)} and --ablation, wanted an encoder and a stance task: words are "
+            "deleted from an instruction and a claim"
+        )
+    ordinary = any(isinstance(judged, NanoBEIR) for judged in tasks.values())
+    if ordinary and (late_interaction or is_reference(model) or is_reference(baseline or "")):
+        raise ValueError(f"got {nanobeir.NAME!r}, wanted stance or oblique tasks, or a single-vector encoder for it")
     folder = out or default_folder(model)
     other: Results | None = None
     other_folder: Path | None = None
@@ -118,13 +131,13 @@ def evaluate_model(
     if baseline is not None and other_folder is not None and other is None:
         reference = system(baseline, cache)
         taken = [v for v in variants if isinstance(reference, Encoder) and v.takes(reference)]
-        other = _measure(reference, tasks, other_folder, taken)
+        other = _measure(reference, tasks, other_folder, taken, ablation=ablation)
     base = reference if isinstance(reference, Encoder) and reference.is_base_of(measurable) else None
-    results = _measure(measurable, tasks, folder, variants, base)
+    results = _measure(measurable, tasks, folder, variants, base, ablation)
     if other is not None and other_folder is not None:
         for name in tasks:
             ours, theirs = (results.tasks[name], folder), (other.tasks[name], other_folder)
-            _compare(isinstance(tasks[name], ObliqueJudgements), *ours, *theirs, other.model.id)
+            _compare(tasks[name], *ours, *theirs, other.model.id)
         results.write(folder / RESULTS_NAME)
     return Evaluation(results, folder, other, other_folder, tasks)
 
@@ -156,7 +169,12 @@ def _named(variants: Sequence[Variant]) -> str:
 
 
 def _measure(
-    measurable: System, tasks: Tasks, folder: Path, variants: Sequence[Variant] = (), base: Encoder | None = None
+    measurable: System,
+    tasks: Tasks,
+    folder: Path,
+    variants: Sequence[Variant] = (),
+    base: Encoder | None = None,
+    ablation: bool = False,
 ) -> Results:
     """Bring ``folder/results.json`` up to date for these tasks. Tasks measured by other code or weights are
     dropped, and so are those whose per-query values are not theirs, as a kill between the two files leaves them."""
@@ -180,24 +198,32 @@ def _measure(
                 logger.info("%s on %s: %s", measurable.info.id, name, run_name(variant.strategy, variant.params))
                 task.runs.append(_variant_run(folder, task, name, judged, variant, measurable))
                 results.write(path)
+        can = isinstance(judged, Judgements) and isinstance(measurable, Encoder)  # a baseline may be no encoder
+        dense = task.run("dense") if ablation and can else None
+        if dense is not None and ABLATION not in dense.diagnostics:
+            assert isinstance(judged, Judgements) and isinstance(measurable, Encoder)
+            logger.info("%s on %s: word ablation", measurable.info.id, name)
+            stem = f"{name.replace(':', '-')}-ablation"
+            add_ablation(folder, stem, dense, judged, measurable.encode_once, measurable.query_template)
+            results.write(path)
     return results
 
 
-def _is_of(task: TaskResult, judged: Judgements | ObliqueJudgements, measurable: System) -> bool:
+def _is_of(task: TaskResult, judged: Task, measurable: System) -> bool:
     """Whether the first runs of a task are those of this data, template and way of scoring."""
-    return (task.revision, task.query_template, task.runs[0].params) == (
+    return not nanobeir.is_missing(task) and (task.revision, task.query_template, task.runs[0].params) == (
         judged.revision,
         measurable.query_template,
         measurable.params,
     )
 
 
-def _task(measurable: System, judged: Judgements | ObliqueJudgements, name: str) -> TaskResult:
+def _task(measurable: System, judged: Task, name: str) -> TaskResult:
     counts = judged.counts()
     if isinstance(measurable, Encoder) and isinstance(judged, Judgements):
         counts["trained_on"] = len(measurable.trained_claims & trained_claims.ids(c.claim for c in judged.claims))
-    identity = measurable.info.id
-    logger.info("%s on %s: %d queries, %d documents", identity, name, counts["queries"], counts["documents"])
+    sizes = ", ".join(f"{counts[unit]} {unit}" for unit in ("queries", "documents", "datasets") if unit in counts)
+    logger.info("%s on %s: %s", measurable.info.id, name, sizes)
     return TaskResult(
         dataset=judged.source,
         revision=judged.revision,
@@ -207,9 +233,7 @@ def _task(measurable: System, judged: Judgements | ObliqueJudgements, name: str)
     )
 
 
-def _run(
-    folder: Path, name: str, judged: Judgements | ObliqueJudgements, strategy: Strategy, found: Measured
-) -> RunResult:
+def _run(folder: Path, name: str, judged: Task, strategy: Strategy, found: Measured) -> RunResult:
     """Write a run's per-query values, and read its means off them."""
     slices, behind = _read(judged, found.table)
     for slice_name, metrics in found.metrics.items():
@@ -236,10 +260,12 @@ def _variant_run(
     return run
 
 
-def _read(judged: Judgements | ObliqueJudgements, table: Table) -> tuple[dict[str, dict[str, Metric]], dict[str, Any]]:
+def _read(judged: Task, table: Table) -> tuple[dict[str, dict[str, Metric]], dict[str, Any]]:
     """The slices and the diagnostics of a table."""
     if isinstance(judged, ObliqueJudgements):
         return oblique.summarise(table, len(judged.documents)), diagnostics.describe(table, oblique.MAIN)
+    if isinstance(judged, NanoBEIR):
+        return nanobeir.summarise(table), {}
     behind = diagnostics.describe(diagnostics.comparable(table), STANCE_MAIN)
     return stance_table.summarise(table), {**stance_table.diagnostics(table), "behind": behind}
 
@@ -261,6 +287,7 @@ def _finished(path: Path, measurable: System, now: dict[str, Any]) -> dict[str, 
         try:
             for run in task.runs:
                 read_per_query(path.parent, run.per_query)
+                read_ablation(path.parent, run)
         except (ValueError, OSError) as error:
             logger.warning("measuring %s anew: %s", name, error)
         else:
@@ -283,11 +310,11 @@ def read_table(folder: Path, task: TaskResult, strategy: Strategy, params: dict[
     return {name: column.to_numpy() for name, column in zip(table.column_names, table.columns, strict=True)}
 
 
-def _compare(
-    is_oblique: bool, task: TaskResult, folder: Path, other: TaskResult, other_folder: Path, name: str
-) -> None:
+def _compare(judged: Task, task: TaskResult, folder: Path, other: TaskResult, other_folder: Path, name: str) -> None:
     """Hold each run against the baseline's run of the same kind, or against its first one. Bare claims of a stance
     task are other queries, so they have no other run to be held against."""
+    is_oblique, is_ordinary = isinstance(judged, ObliqueJudgements), isinstance(judged, NanoBEIR)
+    family = oblique if is_oblique else nanobeir if is_ordinary else stance_table
     for run in task.runs:
         theirs = other.run(run.strategy, run.params) or other.run(run.strategy, {})
         if theirs is None and run.strategy == "claim_only" and not is_oblique:
@@ -296,7 +323,9 @@ def _compare(
         ours = read_table(folder, task, run.strategy, run.params)
         baseline = read_table(other_folder, other, theirs.strategy, theirs.params)
         own = [c for c in run.compare if c.baseline == OWN]
-        run.compare = [*own, *(oblique if is_oblique else stance_table).compare(ours, baseline, name)]
+        run.compare = [*own, *family.compare(ours, baseline, name)]
+        if is_ordinary:
+            continue
         pair = diagnostics.comparable(ours), diagnostics.comparable(baseline)
         contrast = diagnostics.contrast(*pair, oblique.MAIN if is_oblique else STANCE_MAIN)
         run.diagnostics["against"] = {"baseline": name, "strategy": theirs.strategy, **contrast}

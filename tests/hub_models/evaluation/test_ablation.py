@@ -13,9 +13,16 @@ from benchmarks.ablation_loop import ablation_metrics
 from dataset_builders.instructions import STANCE_WORDS, UNSEEN, Instruction
 from dataset_builders.sources import load
 from hub_models.evaluation import ablation as module
-from hub_models.evaluation.ablation import ABLATION_METRICS, ablate, deletions, word_deltas
+from hub_models.evaluation import systems
+from hub_models.evaluation.ablation import ABLATION_METRICS, Ablation, ablate, deletions, word_deltas
+from hub_models.evaluation.ablation_results import read_ablation
+from hub_models.evaluation.figures import draw
+from hub_models.evaluation.report import report
+from hub_models.evaluation.results import Results
+from hub_models.evaluation.run import evaluate_model, load_tasks
 from hub_models.evaluation.stance import judge
-from tests.hub_models.evaluation.helpers import argument, claim, made, random_data
+from tests.hub_models.evaluation.helpers import TINY, argument, claim, made, random_data, write_run, write_short_form
+from tests.tiny import install_tiny
 
 TEMPLATE = "{instruction} {claim}"
 REJECT = Instruction("attack-1", "Find statements rejecting", "attack", False, "rejecting")
@@ -220,3 +227,84 @@ def test_equal_texts_of_two_documents_are_encoded_once():
     encode, texts = counting(hashed)
     ablate(judged, encode, TEMPLATE, [REJECT])
     assert texts.count("same") == 1
+
+
+# -- in an evaluation ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tasks(tmp_path):
+    return load_tasks(["mine-stance"], write_short_form(tmp_path / "mine.jsonl", 2), "test")
+
+
+@pytest.fixture
+def encoded(monkeypatch):
+    """Every text that reaches the one encoding place."""
+    texts: list[str] = []
+    real = systems.encode_corpus
+
+    def count(batch, model, **kwargs):
+        texts.extend(batch)
+        return real(batch, model, **kwargs)
+
+    monkeypatch.setattr(systems, "encode_corpus", count)
+    return texts
+
+
+def test_an_evaluation_adds_the_metrics_to_the_dense_run_of_model_and_baseline(tasks, tmp_path):
+    run = write_run(tmp_path / "run", strength=0.3)
+    found = evaluate_model(str(run), tasks, baseline=install_tiny(TINY), out=tmp_path / "out", ablation=True)
+    for results, folder in ((found.results, found.folder), (found.baseline, found.baseline_folder)):
+        dense = Results.read(folder / "results.json").tasks["mine-stance"].run("dense")
+        for name, metrics in dense.slices.items():
+            assert set(ABLATION_METRICS) <= set(metrics) or name == "instructions=seen"
+        table = read_ablation(folder, dense)
+        again = Ablation(table, dense.diagnostics["ablation"]["skipped"], dense.diagnostics["ablation"]["texts"])
+        for name in again.slices():
+            assert again.metrics(name) == {m: dense.slices[name][m] for m in ABLATION_METRICS}
+        assert dense == results.tasks["mine-stance"].run("dense")
+
+    text = report(found.results, "mine-stance", found.baseline)
+    assert max(map(len, text.splitlines())) <= 119
+    dense = found.results.tasks["mine-stance"].run("dense").slices["overall"]
+    cells = [f"{dense[m].mean:.3f} ± {dense[m].std:.2f}" for m in ABLATION_METRICS]
+    assert any(line.split() == ["tuned", *" ".join(cells).split()] for line in text.splitlines())
+    stems = [f"mine-stance-{name}.png" for name in ("composition", "top5", *FIGURES)]
+    assert [path.name for path in draw(found, "mine-stance")] == stems
+
+
+FIGURES = ("ablation-sensitivity", "ablation-direction", "ablation-heatmap")
+
+
+def test_an_evaluation_encodes_only_what_is_new(tasks, tmp_path, encoded):
+    found = evaluate_model(install_tiny(TINY), tasks, out=tmp_path / "out", ablation=True)
+    assert len(encoded) == len(set(encoded))
+    judged = tasks["mine-stance"]
+    counted, texts = counting(hashed)
+    ablate(judged, counted, TEMPLATE)
+    assert set(texts) <= set(encoded)
+    assert found.results.tasks["mine-stance"].run("dense").diagnostics["ablation"]["texts"] == len(texts)
+
+
+def test_it_is_added_to_what_was_measured_and_not_measured_again(tasks, tmp_path, encoded):
+    before = evaluate_model(install_tiny(TINY), tasks, out=tmp_path / "out").results.tasks["mine-stance"]
+    assert "ris" not in before.run("dense").slices["overall"]
+    evaluate_model(install_tiny(TINY), tasks, out=tmp_path / "out", ablation=True)
+    encoded.clear()
+    after = evaluate_model(install_tiny(TINY), tasks, out=tmp_path / "out", ablation=True).results.tasks["mine-stance"]
+    assert not encoded
+    assert "ris" in after.run("dense").slices["overall"]
+    assert after.run("dense").per_query == before.run("dense").per_query
+    (tmp_path / "out" / after.run("dense").diagnostics["ablation"]["per_query"]["path"]).unlink()
+    evaluate_model(install_tiny(TINY), tasks, out=tmp_path / "out", ablation=True)
+    assert encoded, "a table that is gone is measured anew"
+
+
+def test_only_an_encoder_on_a_stance_task_can_be_ablated(tasks, tmp_path):
+    with pytest.raises(ValueError, match="got 'bm25' on mine-stance and --ablation, wanted an encoder"):
+        evaluate_model("bm25", tasks, out=tmp_path / "out", ablation=True)
+    with pytest.raises(ValueError, match="--ablation, wanted an encoder and a stance task"):
+        evaluate_model("any", load_tasks(["sample-obliq-math"], None, "test"), out=tmp_path / "out", ablation=True)
+    found = evaluate_model(install_tiny(TINY), tasks, baseline="bm25", out=tmp_path / "out", ablation=True)
+    assert "ris" in found.results.tasks["mine-stance"].run("dense").slices["overall"]
+    assert "RIS" in report(found.results, "mine-stance", found.baseline), "beside a baseline that has none"

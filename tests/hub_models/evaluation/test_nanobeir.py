@@ -6,9 +6,16 @@ import mteb
 import pytest
 
 from dataset_builders.sources import load
+from hub_models.card_results import cost_rows
 from hub_models.evaluation import nanobeir
+from hub_models.evaluation.figures import draw
 from hub_models.evaluation.nanobeir import METRIC, NanoBEIR
+from hub_models.evaluation.report import report
+from hub_models.evaluation.results import Results
+from hub_models.evaluation.run import evaluate_model, load_tasks
 from hub_models.evaluation.tasks import StanceRetrieval
+from tests.hub_models.evaluation.helpers import TINY, write_run
+from tests.tiny import install_tiny
 
 
 class Unreachable(StanceRetrieval):
@@ -92,3 +99,39 @@ def test_the_difference_is_paired_by_data_set(measured):
     one = {name: column[:1] for name, column in lower.items()}
     (alone,) = nanobeir.compare(one, measured.table, "base")
     assert alone.low is None and alone.reason
+
+
+# -- in an evaluation ------------------------------------------------------------------------------------------------
+
+
+def test_an_evaluation_writes_it_and_tries_again_where_it_was_missing(tmp_path, monkeypatch):
+    base, out = install_tiny(TINY), tmp_path / "out"
+    run = str(write_run(tmp_path / "run", strength=0.3))
+    monkeypatch.setattr(nanobeir, "load", lambda: benchmark(Unreachable))
+    found = evaluate_model(run, load_tasks(["nanobeir"], None, "test"), baseline=base, out=out)
+    text = report(found.results, "nanobeir", found.baseline)
+    assert text.count("n/a: Nano3Retrieval cannot be had") == 2
+    assert draw(found, "nanobeir") == []
+
+    monkeypatch.setattr(nanobeir, "load", benchmark)
+    found = evaluate_model(run, load_tasks(["nanobeir"], None, "test"), baseline=base, out=out)
+    task = Results.read(out / "results.json").tasks["nanobeir"]
+    before, after = (r.tasks["nanobeir"].runs[0].mean("overall", METRIC) for r in (found.baseline, found.results))
+    (difference,) = task.runs[0].compare
+    assert difference.delta == pytest.approx(after - before)
+    lines = [line.split() for line in report(found.results, "nanobeir", found.baseline).splitlines()]
+    assert ["base", f"{before:.3f}"] in lines and ["tuned", f"{after:.3f}"] in lines
+    row = cost_rows(found.results)[-1]
+    assert (row.values["base"], row.values["this adapter"]) == (f"{before:.3f}", f"{after:.3f}")
+
+    monkeypatch.setattr(nanobeir, "evaluate", lambda *_: pytest.fail("measured again"))
+    evaluate_model(run, load_tasks(["nanobeir"], None, "test"), baseline=base, out=out)
+
+
+def test_it_takes_no_data_and_only_encoders(tmp_path):
+    with pytest.raises(ValueError, match="wanted one task by name, whose data it replaces"):
+        load_tasks(["nanobeir"], tmp_path, "test")
+    tasks = load_tasks(["nanobeir"], None, "test")
+    for model, baseline in (("bm25", None), (install_tiny(TINY), "random")):
+        with pytest.raises(ValueError, match="got 'nanobeir', wanted stance or oblique tasks, or a single"):
+            evaluate_model(model, tasks, baseline=baseline, out=tmp_path / "out")
