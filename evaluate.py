@@ -25,6 +25,10 @@ class EvaluatedSplit(StrEnum):
     validation = "validation"
 
 
+class Comparable(StrEnum):
+    published = "published"
+
+
 @app.command()
 def main(
     model: Annotated[
@@ -75,6 +79,9 @@ def main(
             "--allow-dangling", help="Take judgements of absent documents and print the ceiling. Oblique tasks."
         ),
     ] = False,
+    compare: Annotated[
+        Comparable | None, typer.Option(help="Set the paper's own numbers of this model beside it. Stance tasks.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Default: RUN/evaluation for a run folder, else results/local/MODEL.")
     ] = None,
@@ -85,7 +92,9 @@ def main(
     use_project_cache()  # before anything imports the Hub clients
     from hub_models.evaluation.figures import draw
     from hub_models.evaluation.report import report
+    from hub_models.evaluation.report_published import beside_published
     from hub_models.evaluation.run import evaluate_model, load_tasks, share_encoding
+    from hub_models.evaluation.stance import Judgements
 
     try:
         names = [name.strip() for name in tasks.split(",")]
@@ -107,6 +116,8 @@ def main(
     failed = False
     for name in judged:
         typer.echo(report(evaluation.results, name, evaluation.baseline))
+        if compare and isinstance(judged[name], Judgements):
+            typer.echo(beside_published(evaluation.results, name, model))
         try:
             for figure in draw(evaluation, name):
                 typer.echo(f"figure   {figure}")

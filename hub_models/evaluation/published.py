@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,12 +102,18 @@ CURRICULUM_OF = {"Zero-Shot": None, "Homogeneous": "homogeneous", "Mixed": "mixe
 """S's names to ours."""
 
 
+@functools.cache
+def _content(path: Path) -> Any:
+    """A file's content, read once: YAML is slow."""
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
 def stance_rows(path: Path = STANCE) -> list[StanceRow]:
     """The lines of S tables 2-25, in the paper's order; none where the file did not come along, as in an installed
     wheel."""
     if not path.is_file():
         return []
-    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    content = _content(path)
     rows = []
     for number, table in content["tables"].items():
         for base, system, slice_name, values in _lines(table):
@@ -129,5 +136,5 @@ def stance_sizes(path: Path = STANCE) -> dict[str, dict[str, float]]:
     """S table 1: corpus to the numbers of claims and arguments; nothing where the file did not come along."""
     if not path.is_file():
         return {}
-    table = yaml.safe_load(path.read_text(encoding="utf-8"))["tables"]["1"]
+    table = _content(path)["tables"]["1"]
     return {corpus: dict(zip(table["columns"], values, strict=True)) for corpus, values in table["rows"].items()}
