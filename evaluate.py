@@ -29,6 +29,11 @@ class Comparable(StrEnum):
     published = "published"
 
 
+class LexicalName(StrEnum):
+    slant = "slant"
+    s = "s"
+
+
 @app.command()
 def main(
     model: Annotated[
@@ -70,7 +75,7 @@ def main(
         Path | None,
         typer.Option(
             file_okay=False,
-            help="Keeps the vectors of oblique tasks here: a killed run goes on, and several processes share.",
+            help="Keeps the vectors here: a killed run goes on, and several processes share.",
         ),
     ] = None,
     allow_dangling: Annotated[
@@ -82,6 +87,27 @@ def main(
     compare: Annotated[
         Comparable | None, typer.Option(help="Set the paper's own numbers of this model beside it. Stance tasks.")
     ] = None,
+    hybrid: Annotated[
+        str | None,
+        typer.Option(
+            help="Stance tasks: also with BM25 of the claim beside the dense scores, at these weights in [0, 1], with "
+            "commas; 'auto' chooses one by query with what `python -m hub_models tune` fitted."
+        ),
+    ] = None,
+    lexical: Annotated[
+        LexicalName, typer.Option(help="Words and weights of that BM25: ours, or 's', the stance paper's own.")
+    ] = LexicalName.slant,
+    adapter_scale: Annotated[
+        float | None,
+        typer.Option(help="Stance tasks: also with the adapter at this scale, 0 to 2. Default: what tune stored."),
+    ] = None,
+    anchor: Annotated[
+        float | None,
+        typer.Option(
+            help="Stance tasks: also with the model's own base, asked with the claim alone, beside it at this weight "
+            "in [0, 1]. Default: what tune stored."
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Default: RUN/evaluation for a run folder, else results/local/MODEL.")
     ] = None,
@@ -91,6 +117,7 @@ def main(
     logging.getLogger("hub_models").setLevel(logging.INFO)
     use_project_cache()  # before anything imports the Hub clients
     from hub_models.evaluation.figures import draw
+    from hub_models.evaluation.hybrid import variants
     from hub_models.evaluation.report import report
     from hub_models.evaluation.report_published import beside_published
     from hub_models.evaluation.run import evaluate_model, load_tasks, share_encoding
@@ -101,6 +128,9 @@ def main(
         judged = load_tasks(names, data, split.value, allow_dangling=allow_dangling)
         if share_encoding(model, judged, cache, baseline):
             return
+        further = variants(
+            model, judged, hybrid=hybrid, lexical=lexical.value, adapter_scale=adapter_scale, anchor=anchor
+        )
         evaluation = evaluate_model(
             model,
             judged,
@@ -109,6 +139,7 @@ def main(
             late_interaction=late_interaction,
             cache=cache,
             ablation=ablation,
+            variants=further,
         )
     except (ValueError, OSError, RuntimeError) as error:
         typer.echo(f"error: {error}", err=True)
