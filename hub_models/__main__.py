@@ -189,6 +189,9 @@ def study(
         typer.Option(metavar="SOURCE=PATH", help="A further evaluation set, besides the embedded sample."),
     ] = None,
     split: Annotated[StudySplit, typer.Option(help="Which claims to ask about.")] = StudySplit.test,
+    hybrid: Annotated[
+        str, typer.Option(help="Weights of BM25 beside the dense scores, with commas; '' for none.")
+    ] = "0.1,0.15,0.2",
     quick: Annotated[bool, typer.Option("--quick", help="100 steps and one seed: does everything work?")] = False,
     overrides: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE")] = None,
 ) -> None:
@@ -201,7 +204,7 @@ def study(
     try:
         written = studies.study_stance(
             out, recipe, studies.parse_systems(curricula, also or []), seeds=1 if quick else seeds, source=source,
-            data=data, further=evaluate or [], split=split.value, quick=quick,
+            data=data, further=evaluate or [], split=split.value, hybrid=hybrid, quick=quick,
             overrides=overrides or [], command=shlex.join(["python", "-m", "hub_models", *sys.argv[1:]]),
         )  # fmt: skip
     except (ValueError, OSError, RuntimeError) as error:

@@ -22,6 +22,7 @@ from dataset_builders.atomic import write_text
 from dataset_builders.schema import Split
 from dataset_builders.sources import sample
 from hub_models import training, training_data
+from hub_models.evaluation.hybrid import Hybrid, parse_weights
 from hub_models.evaluation.named_tasks import Tasks, load_tasks
 from hub_models.evaluation.places import check_writable
 from hub_models.evaluation.results import RESULTS_NAME, Results
@@ -112,6 +113,18 @@ def sets_at_hand(source: str | None, data: Path | None, further: Sequence[str], 
     return tasks
 
 
+def fusions(weights: str) -> list[Variant]:
+    """A hybrid run for each weight of BM25.
+
+    Raises:
+        ValueError: If a weight is no number from 0 to 1: ``auto`` belongs to a single tuned model.
+    """
+    wanted = parse_weights(weights) if weights else []
+    if "auto" in wanted:
+        raise ValueError(f"--hybrid: got {weights!r}, wanted numbers: 'auto' is fitted model by model, with `tune`")
+    return [Hybrid(weight) for weight in wanted]
+
+
 def training_folder(source: str | None, data: Path | None, out: Path) -> Path | None:
     """The triplets of a named source, built where they are absent; None for the recipe's own."""
     if source is None:
@@ -136,6 +149,7 @@ def study_stance(
     data: Path | None,
     further: Sequence[str],
     split: Split,
+    hybrid: str,
     quick: bool,
     overrides: Sequence[str],
     command: str,
@@ -149,11 +163,12 @@ def study_stance(
     from hub_models.evaluation.study_report import report
 
     check_source(source, data)
+    variants = fusions(hybrid)
     tasks = sets_at_hand(source, data, further, split)
     check_writable(out)
     triplets = training_folder(source, data, out)
     cells = plan_cells(recipe, systems, seeds=seeds, data=triplets, overrides=overrides, quick=quick)
-    results = run_study(cells, tasks, out, quick=quick, split=split, command=command)
+    results = run_study(cells, tasks, out, variants=variants, quick=quick, split=split, command=command)
     pictures = draw(results, tasks, out)
     write_text(out / "report.md", report(results, [f"figures/{path.name}" for path in pictures]))
     return [out / "report.md", out / RESULTS_NAME, *pictures]

@@ -44,10 +44,10 @@ def test_every_published_line_is_on_the_page() -> None:
 
 
 def test_the_flags_of_the_page_exist() -> None:
-    flags = {
-        flag for line in re.findall(r"`python evaluate.py (.+?)`", page()) for flag in re.findall(r"--[a-z-]+", line)
-    }
-    assert {"--compare", "--data"} <= flags
+    text = PAGE.read_text(encoding="utf-8")
+    lines = re.findall(r"`python evaluate.py (.+?)`", text) + re.findall(r"hybrid rows with `(.+?)`", text)
+    flags = {flag for line in lines for flag in re.findall(r"--[a-z-]+", line)}
+    assert {"--compare", "--data", "--hybrid", "--lexical", "--ablation"} <= flags
     done = subprocess.run(
         [sys.executable, "evaluate.py", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
     )

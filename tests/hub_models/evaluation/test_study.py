@@ -321,12 +321,18 @@ def test_the_command_writes_the_report_and_the_figures(
     monkeypatch.setattr(study, "sets_at_hand", lambda *_: own)  # the sample takes long
     out = tmp_path / "out"
     arguments = ["study", "stance", "--recipe", str(recipe), "--curricula", "mixed", "--seeds", "1", "--out", str(out)]
-    arguments += ["--source", "mine", "--data", str(tmp_path / "mine.jsonl")]
+    arguments += ["--source", "mine", "--data", str(tmp_path / "mine.jsonl"), "--hybrid", "0.2"]
     done = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     page = (out / "report.md").read_text(encoding="utf-8")
-    assert "## mine-stance" in page and "DI (hard negative)" in page
-    for name in ("composition", "trade-off", "mine-stance-ablation-direction", "mine-stance-ablation-sensitivity"):
+    assert "## mine-stance" in page and "DI (hard negative)" in page and "hybrid (λ = 0.2" in page
+    for name in (
+        "composition",
+        "trade-off",
+        "hybrid",
+        "mine-stance-ablation-direction",
+        "mine-stance-ablation-sensitivity",
+    ):
         assert f"](figures/{name}.png)" in page and (out / "figures" / f"{name}.svg").is_file()
 
 
@@ -336,6 +342,8 @@ def test_the_command_writes_the_report_and_the_figures(
         (["--source", "mine"], "got --source mine without data"),
         (["--data", "."], "without its name, wanted --source NAME"),
         (["--evaluate", "mine"], "got the evaluation set 'mine', wanted SOURCE=PATH"),
+        (["--hybrid", "1.5"], "--hybrid: got '1.5', wanted numbers from 0 to 1"),
+        (["--hybrid", "auto"], "'auto' is fitted model by model"),
         (["--recipe", "stance-minlm"], "neither a file nor one of"),
     ],
 )
