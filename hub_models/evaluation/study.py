@@ -265,6 +265,12 @@ def run_study(
     folders: dict[str, list[Path]] = {ZERO_SHOT: [zero_shot]}
     trainings = []
     evaluate_model(base.base, tasks, out=zero_shot, ablation=ablation, query_template=base.query_template)
+    measured = Results.read(zero_shot / RESULTS_NAME)
+    if None not in (measured.model.revision, base.base_revision) and measured.model.revision != base.base_revision:
+        raise ValueError(
+            f"the base {base.base} was measured at {measured.model.revision}, which its name stands for here; the "
+            f"recipe pins {base.base_revision}: set base_revision to the one that is at hand"
+        )
     with logging_redirect_tqdm():
         for cell in tqdm(cells, desc="study", unit=" cells"):
             folder = out / "cells" / cell.name
@@ -282,7 +288,7 @@ def run_study(
         seeds=sorted({cell.recipe.seed for cell in cells}),
         systems=list(folders),
         command=command,
-        environment=Results.read(zero_shot / RESULTS_NAME).environment,
+        environment=measured.environment,
         trainings=trainings,
         tasks=aggregate(folders, list(tasks)),
     )

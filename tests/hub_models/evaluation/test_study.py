@@ -351,3 +351,12 @@ def test_what_is_wrong_is_said_before_anything_is_trained(tmp_path: Path, argume
     done = CliRunner().invoke(app, ["study", "stance", "--out", str(tmp_path / "out"), *arguments])
     assert done.exit_code == 2 and words in " ".join(done.output.replace("│", " ").split())
     assert not (tmp_path / "out" / "runs").exists()
+
+
+def test_another_commit_of_the_base_than_the_recipe_pins_is_no_baseline(tmp_path: Path, recipe: Path) -> None:
+    (cell,) = study.plan_cells(str(recipe), study.parse_systems("mixed"), seeds=1)
+    other = study.Cell(cell.system, cell.recipe.model_copy(update={"base_revision": "2" * 40}), cell.rows)
+    tasks = load_tasks(["mine-stance"], tmp_path / "mine.jsonl", "test")
+    with pytest.raises(ValueError, match=f"was measured at {'1' * 40}.*pins {'2' * 40}: set base_revision"):
+        study.run_study([other], tasks, tmp_path / "out", ablation=False)
+    assert not (tmp_path / "out" / "runs").exists()
