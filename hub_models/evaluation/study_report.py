@@ -23,6 +23,8 @@ STANCES = ("attack", "support", "overall")  # S's order
 ORIENTATION = "tfu-heldout"
 """The corpus of S whose figures stand beside a set that S did not measure: as ours, claims of the training source."""
 
+_BESIDE = ("precision_at_r_cap10", "hard_at_r_cap10", "semi_hard_at_r_cap10")
+
 _PRINTED = {ours: printed for printed, ours in CURRICULUM_OF.items() if ours} | {ZERO_SHOT: "Zero-Shot"}
 
 
@@ -236,6 +238,8 @@ def _styles(task: StudyTask) -> Iterator[str]:
     styles = [name for name in dense[0].slices if name.startswith("style=")]
     if not styles:
         return
+    yield "Arguments of one style alone, as a corpus of their own:"
+    yield ""
     yield f"| style | strategy | {' | '.join(COLUMNS.values())} |"
     yield "|---" * (2 + len(COLUMNS)) + "|"
     for style in styles:
@@ -266,16 +270,15 @@ def _beside_published(study: StudyResults, task: StudyTask) -> Iterator[str]:
             "the directions alone."
         )
     yield ""
-    metrics = {m: name for m, name in COLUMNS.items() if m in ("precision_at_r", "hard_at_r", "semi_hard_at_r")}
-    heads = [f"{who}, {name}" for who in ("ours", *(_short(base) for base in tables)) for name in metrics.values()]
-    yield f"| | {' | '.join(heads)} |"
-    yield "|---" * (1 + len(heads)) + "|"
+    names = [f"S, {base.split('/')[-1]}" for base in tables]
+    yield f"| P@R / hard / semi-hard | here | {' | '.join(names)} |"
+    yield "|---" * (2 + len(tables)) + "|"
     for system in dict.fromkeys(run.system for run in task.runs):
         ours = task.dense(system)
-        cells = [spread_text(ours.value("overall", f"{metric}_cap10")) for metric in metrics]
+        cells = [" / ".join(_mean(ours.value("overall", metric)) for metric in _BESIDE)]
         for base in tables:
             row = _row(found, base, system)
-            cells += [_cell(row.cells.get(f"{metric}_cap10") if row else None) for metric in metrics]
+            cells.append(" / ".join(_mean(row.cells[metric]) for metric in _BESIDE) if row else "")
         yield f"| {label(system)} | {' | '.join(cells)} |"
     yield ""
 
@@ -285,12 +288,8 @@ def _row(rows: Sequence[StanceRow], base: str, system: str) -> StanceRow | None:
     return next((row for row in rows if (row.base, row.curriculum) == (base, wanted)), None)
 
 
-def _cell(found: Cell | None) -> str:
-    return "" if found is None else f"{found.mean:.3f}"
-
-
-def _short(base: str) -> str:
-    return base.split("/")[-1]
+def _mean(found: Cell | Spread | None) -> str:
+    return "n/a" if found is None or found.mean is None else f"{found.mean:.3f}"
 
 
 # -- S tables 20-25 ------------------------------------------------------------------------------------------------
