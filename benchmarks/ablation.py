@@ -21,7 +21,8 @@ from hub_models.hub_cache import SAMPLE_BASE, use_project_cache
 
 use_project_cache()
 
-from benchmarks.ablation_loop import ablation_metrics  # noqa: E402
+from ablation_loop import ablation_metrics  # noqa: E402
+
 from dataset_builders.instructions import DEFAULT_QUERY_TEMPLATE, UNSEEN  # noqa: E402
 from dataset_builders.sources import load as load_data  # noqa: E402
 from hub_models import encoder  # noqa: E402

@@ -112,6 +112,4 @@ def adapter_scaled(model: SentenceTransformer, scale: float | None) -> Iterator[
 def check_scale(scale: object) -> None:
     """Refuse an adapter scale that is no number in [0, 2]."""
     if isinstance(scale, bool) or not (isinstance(scale, (int, float)) and 0 <= scale <= 2):
-        raise ValueError(
-            f"got the adapter scale {scale!r}, wanted a number from 0 (the base) over 1 (as trained) to 2"
-        )
+        raise ValueError(f"got the adapter scale {scale!r}, wanted a number from 0 (the base) to 2; 1 is as trained")

@@ -1,8 +1,8 @@
 """The weight λ of BM25, chosen for each query from what can be seen without labels.
 
-A linear model says, for each λ of a grid, by how much it should beat the best fixed one on a query like this; the
-highest wins. It is fitted on validation claims by ``python -m hub_models tune`` and lives in ``slant.json``. Its
-features describe the claim's words and the two score lists; which documents are right is not among them.
+A linear model says, for each λ of a grid, by how much it should beat a default on a query like this; the highest wins.
+It is fitted on validation claims by ``python -m hub_models tune`` and lives in ``slant.json``. Its features describe
+the claim's words and the two score lists; which documents are right is not among them.
 """
 
 from __future__ import annotations
@@ -62,12 +62,15 @@ class LambdaModel(BaseModel):
     Attributes:
         schema_version: 1.
         grid: The λ to choose from, in [0, 1], ascending.
-        fixed: The one of them that is best on the validation claims for all queries alike.
+        fixed: The one of them that is best on the validation claims for all queries alike, by however little: what a
+            choice by query is held against.
+        default: What is taken where nothing is expected to beat it: ``fixed`` if that beat the dense scores alone
+            clearly, else 0.
         features: Their names, `FEATURES`.
         mean: Of each feature over the validation queries.
         std: Likewise; 1 where a feature does not vary.
         coefficients: A row for each λ: intercept, then one number for each standardised feature; all 0 where no
-            choice by query held up under cross-validation, which leaves ``fixed``.
+            choice by query held up under cross-validation, which leaves ``default``.
         ridge: Strength of the penalty on the coefficients; None where they are all 0.
         fitted_on: Task, its data's hash, number of claims and queries, and what cross-validation found.
     """
@@ -77,6 +80,7 @@ class LambdaModel(BaseModel):
     schema_version: Literal[1] = 1
     grid: tuple[float, ...] = Field(min_length=1)
     fixed: float
+    default: float
     features: tuple[str, ...]
     mean: tuple[float, ...]
     std: tuple[float, ...]
@@ -88,8 +92,8 @@ class LambdaModel(BaseModel):
     def _consistent(self) -> Self:
         for weight in self.grid:
             check_weight(weight)
-        if self.fixed not in self.grid:
-            raise ValueError(f"fixed {self.fixed} is not in the grid {list(self.grid)}")
+        if not {self.fixed, self.default} <= set(self.grid):
+            raise ValueError(f"fixed {self.fixed} or default {self.default} is not in the grid {list(self.grid)}")
         if self.features != FEATURES:
             raise ValueError(f"got the features {list(self.features)}, wanted {list(FEATURES)}; run tune again")
         sizes = (len(self.mean), len(self.std), {len(row) for row in self.coefficients}, len(self.coefficients))
@@ -104,10 +108,11 @@ class LambdaModel(BaseModel):
             seen: float64[n_queries, 7], rows of `features`.
 
         Returns:
-            float64[n_queries], from the grid; the best fixed λ where nothing is expected to beat it.
+            float64[n_queries], from the grid.
         """
         rows = np.array(self.coefficients)
         gains = rows[:, 0] + ((seen - np.array(self.mean)) / np.array(self.std)) @ rows[:, 1:].T
-        gains[:, self.grid.index(self.fixed)] = 0.0  # what the others are measured against
-        best = np.where(gains.max(axis=1) > 0, gains.argmax(axis=1), self.grid.index(self.fixed))
+        default = self.grid.index(self.default)
+        gains[:, default] = 0.0  # what the others are measured against
+        best = np.where(gains.max(axis=1) > 0, gains.argmax(axis=1), default)
         return np.array(self.grid)[best]

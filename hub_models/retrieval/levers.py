@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from hub_models.adapter import check_scale
 from hub_models.encoder import slant_json
 from hub_models.retrieval.adaptive import LambdaModel
@@ -70,5 +72,9 @@ def stored(path_or_id: str | Path) -> Stored:
             Levers(1.0 if scale is None else scale, 0.0 if anchor is None else anchor),
             None if model is None else LambdaModel.model_validate(model),
         )
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(["lambda_model", *map(str, first["loc"])])
+        raise ValueError(f"model {path_or_id}: slant.json, {place}: {first['msg']}; run tune again") from None
     except ValueError as error:
-        raise ValueError(f"model {path_or_id}: its slant.json cannot be used ({error}); run tune again") from None
+        raise ValueError(f"model {path_or_id}: slant.json: {error}; run tune again") from None

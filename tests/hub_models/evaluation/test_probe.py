@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from hub_models.__main__ import app
 from hub_models.evaluation.probe import CHANCE, MEASURES, Pair, couples, measure, pairs_of, report, summarise
 from hub_models.evaluation.probe import probe as run_probe
 from tests.hub_models.evaluation.helpers import TINY
@@ -178,3 +180,24 @@ def test_a_model_is_probed_and_every_number_printed_is_in_the_file(tmp_path):
     for shares in stored["slices"].values():
         for share in shares.values():
             assert f"{share['mean']:.3f} [{share['low']:.3f}, {share['high']:.3f}]" in text
+
+
+def test_the_command_writes_results_and_a_picture(tmp_path):
+    row = {
+        "claim": "Tea is good.",
+        "original": "It wakes.",
+        "original_stance": "support",
+        "inverted": "It robs sleep.",
+    }
+    (tmp_path / "mine.jsonl").write_text(json.dumps(row))
+    model, data = install_tiny(TINY), str(tmp_path / "mine.jsonl")
+    done = CliRunner().invoke(app, ["probe", "--model", model, "--data", data, "--out", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    assert "mine: 1 arguments of 1 claims" in done.output
+    assert {"probe.json", "probe.png", "probe.svg"} <= {p.name for p in tmp_path.iterdir()}
+    share = json.loads((tmp_path / "probe.json").read_text())["slices"]["overall"]["argument"]
+    assert (share["low"], share["high"], share["n"], share["claims"]) == (None, None, 10, 1)
+
+    failed = CliRunner().invoke(app, ["probe", "--model", "no/such", "--out", str(tmp_path / "none")])
+    assert failed.exit_code == 2
+    assert not (tmp_path / "none").exists()
