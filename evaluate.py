@@ -119,13 +119,14 @@ def main(
     from hub_models.evaluation.figures import draw
     from hub_models.evaluation.hybrid import variants
     from hub_models.evaluation.report import report
-    from hub_models.evaluation.report_published import beside_published
+    from hub_models.evaluation.report_published import beside_published, curriculum_of
     from hub_models.evaluation.run import evaluate_model, load_tasks, share_encoding
     from hub_models.evaluation.stance import Judgements
 
     try:
         names = [name.strip() for name in tasks.split(",")]
         judged = load_tasks(names, data, split.value, allow_dangling=allow_dangling)
+        curriculum = curriculum_of(model) if compare else None
         if share_encoding(model, judged, cache, baseline):
             return
         further = variants(
@@ -148,7 +149,7 @@ def main(
     for name in judged:
         typer.echo(report(evaluation.results, name, evaluation.baseline))
         if compare and isinstance(judged[name], Judgements):
-            typer.echo(beside_published(evaluation.results, name, model))
+            typer.echo(beside_published(evaluation.results, name, curriculum))
         try:
             for figure in draw(evaluation, name):
                 typer.echo(f"figure   {figure}")

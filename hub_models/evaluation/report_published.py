@@ -26,6 +26,9 @@ def curriculum_of(model: str) -> str | None:
 
     S names its adapters as ``…-stance-mixed``, we name ours as ``{recipe}-mixed-lora``, and ``{recipe}-lora`` for
     ``mixed_aug``.
+
+    Raises:
+        ValueError: If the ``slant.json`` is damaged.
     """
     if (Path(model) / FILE_NAME).is_file():
         return Manifest.read(Path(model)).data[0].config
@@ -36,17 +39,16 @@ def curriculum_of(model: str) -> str | None:
     return "mixed_aug" if name.startswith("stance-") and name.endswith(("-lora", "-merged")) else None
 
 
-def beside_published(results: Results, task_name: str, model: str) -> str:
+def beside_published(results: Results, task_name: str, curriculum: str | None) -> str:
     """Every published line of this model and corpus that was measured here, with the difference.
 
     Args:
         results: Of the model.
         task_name: A stance task of it.
-        model: Folder or Hub id, as it was given.
+        curriculum: What the model was trained on, see `curriculum_of`.
     """
     task = results.tasks[task_name]
     base = results.model.base or results.model.id
-    curriculum = curriculum_of(model)
     everything = stance_rows()
     if not everything:
         return "published: the paper's tables are not in this installation\n"

@@ -92,7 +92,7 @@ def test_a_run_stands_beside_its_published_rows(tmp_path: Path) -> None:
     manifest(data=[DATA | {"config": "mixed_aug"}]).write(run)
     base = "Qwen/Qwen3-Embedding-8B"
     info = ModelInfo(id="run", revision=None, base=base, base_revision=None, adapter_sha256="0" * 64)
-    text = beside_published(measured(info), "argtumour-stance", str(run))
+    text = beside_published(measured(info), "argtumour-stance", curriculum_of(str(run)))
     lines = [line.split() for line in text.splitlines()]
     assert text.startswith("published · argtumour-stance · S tables 13, 23, cut at min(R, 10)")
     at = next(i for i, line in enumerate(lines) if line[:5] == ["Mixed", "+", "Aug", "·", "overall"])
@@ -105,7 +105,7 @@ def test_a_run_stands_beside_its_published_rows(tmp_path: Path) -> None:
 
 def test_a_base_stands_beside_zero_shot_and_others_beside_nothing() -> None:
     base = ModelInfo(id="hkunlp/instructor-xl", revision=None, base=None, base_revision=None, adapter_sha256=None)
-    text = beside_published(measured(base), "argtumour-stance", base.id)
+    text = beside_published(measured(base), "argtumour-stance", None)
     assert "Zero-Shot · attack" in text and "Mixed" not in text
-    text = beside_published(measured(base, "sample"), "sample-stance", base.id)
+    text = beside_published(measured(base, "sample"), "sample-stance", None)
     assert "nothing of hkunlp/instructor-xl, trained on nothing, on sample; S measured 18 pairs" in text
