@@ -74,7 +74,7 @@ def composition(study: StudyResults) -> Figure:
     from matplotlib.figure import Figure
 
     n = len(study.tasks)
-    figure = Figure(figsize=(1.4 + n * (0.6 + 0.72 * len(study.systems)), 3.8), layout="constrained")
+    figure = Figure(figsize=(max(4.6, 1.4 + n * (0.6 + 0.72 * len(study.systems))), 4.0), layout="constrained")
     axes_of = figure.subplots(1, n, sharey=True, squeeze=False)[0]
     for axes, (name, task) in zip(axes_of, study.tasks.items(), strict=True):
         for x, system in enumerate(study.systems):
@@ -85,7 +85,7 @@ def composition(study: StudyResults) -> Figure:
         axes.spines[["top", "right"]].set_visible(False)
     axes_of[0].set_ylabel("share of the top R")
     handles, labels = axes_of[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(COMPOSITION), frameon=False)
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
     figure.suptitle(_heading(study), fontsize=9)
     return figure
 
