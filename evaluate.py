@@ -25,6 +25,10 @@ class EvaluatedSplit(StrEnum):
     validation = "validation"
 
 
+class Comparable(StrEnum):
+    published = "published"
+
+
 class LexicalName(StrEnum):
     slant = "slant"
     s = "s"
@@ -80,6 +84,9 @@ def main(
             "--allow-dangling", help="Take judgements of absent documents and print the ceiling. Oblique tasks."
         ),
     ] = False,
+    compare: Annotated[
+        Comparable | None, typer.Option(help="Set the paper's own numbers of this model beside it. Stance tasks.")
+    ] = None,
     hybrid: Annotated[
         str | None,
         typer.Option(
@@ -112,11 +119,14 @@ def main(
     from hub_models.evaluation.figures import draw
     from hub_models.evaluation.hybrid import variants
     from hub_models.evaluation.report import report
+    from hub_models.evaluation.report_published import beside_published, curriculum_of
     from hub_models.evaluation.run import evaluate_model, load_tasks, share_encoding
+    from hub_models.evaluation.stance import Judgements
 
     try:
         names = [name.strip() for name in tasks.split(",")]
         judged = load_tasks(names, data, split.value, allow_dangling=allow_dangling)
+        curriculum = curriculum_of(model) if compare else None
         if share_encoding(model, judged, cache, baseline):
             return
         further = variants(
@@ -138,6 +148,8 @@ def main(
     failed = False
     for name in judged:
         typer.echo(report(evaluation.results, name, evaluation.baseline))
+        if compare and isinstance(judged[name], Judgements):
+            typer.echo(beside_published(evaluation.results, name, curriculum))
         try:
             for figure in draw(evaluation, name):
                 typer.echo(f"figure   {figure}")

@@ -70,6 +70,7 @@ def evaluate_model(
     cache: Path | None = None,
     variants: Sequence[Variant] = (),
     ablation: bool = False,
+    query_template: str | None = None,
 ) -> Evaluation:
     """Measure a model, and a baseline to compare it with, on some tasks.
 
@@ -85,6 +86,7 @@ def evaluate_model(
         variants: What is measured of the stance tasks beside the dense run, each as a run of its own. The baseline is
             measured with those that take it.
         ablation: Delete the words of stance queries one at a time, of model and baseline (`ablation`).
+        query_template: Formats the model's queries in place of its own template: of a base, that of its adapters.
 
     Raises:
         FileNotFoundError: If a model, a results file or a baseline's per-query values are not there.
@@ -117,6 +119,8 @@ def evaluate_model(
         check_writable(other_folder)
     check_writable(folder)
     measurable = LateInteraction(model) if late_interaction else system(model, cache)
+    if query_template is not None and isinstance(measurable, Encoder):
+        measurable.query_template = query_template
     refused = [v for v in variants if not (isinstance(measurable, Encoder) and v.takes(measurable))]
     if refused:
         raise ValueError(f"{model}: got {_named(refused)}, wanted what this model can do; {refused[0].needs}")
