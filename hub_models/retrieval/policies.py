@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, cast, get_args
 
 from dataset_builders.instructions import OBLIQUE_INSTRUCTIONS
@@ -58,6 +59,13 @@ class Policy:
     def __str__(self) -> str:
         value = self.model if self.kind == "cross-encoder" else self.number
         return self.kind if value is None else f"{self.kind}:{value}"
+
+    @property
+    def label(self) -> str:
+        """Its name for others to read: a folder of this machine goes by its last part."""
+        if self.model is not None and Path(self.model).is_dir():
+            return f"{self.kind}:{Path(self.model).resolve().name}"
+        return str(self)
 
     @property
     def asks(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from tqdm import tqdm
 
@@ -19,6 +19,8 @@ from hub_models.retrieval.replies import OUTCOMES, Outcome
 Ask = Callable[[Request], Reply]
 """A language model: `dataset_builders.generate.LanguageModel.ask`, which keeps every answer, so that none is paid for
 twice."""
+
+T = TypeVar("T")
 
 DEPTH = 100
 """Candidates that are reranked (O 3.4, S 4.1)."""
@@ -119,21 +121,27 @@ def rerank_all(
             raise ValueError(f"query {i}: got {len(found.order)} places for {len(texts)} candidates, no permutation")
         return found
 
-    pool = ThreadPoolExecutor(concurrency)
-    try:
-        done = list(tqdm(pool.map(one, range(len(queries))), desc=description, total=len(queries), delay=2))
-    finally:
-        pool.shutdown(cancel_futures=True)
-    check_fallbacks(sum((r.cost for r in done), Cost()), description)
+    done = side_by_side(one, len(queries), concurrency, description)
+    check_fallbacks([r.cost for r in done], description)
     return done
 
 
-def check_fallbacks(cost: Cost, what: str) -> None:
+def side_by_side(one: Callable[[int], T], n: int, concurrency: int, description: str) -> list[T]:
+    """``one(0)`` to ``one(n - 1)``, several at once, under a bar. The first error ends it: nothing more is begun."""
+    pool = ThreadPoolExecutor(concurrency)
+    try:
+        return list(tqdm(pool.map(one, range(n)), desc=description, total=n, unit="query", delay=2))
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def check_fallbacks(costs: Sequence[Cost], what: str) -> None:
     """Refuse a run in which too many replies were useless.
 
     Raises:
         RuntimeError: If their share is over `LARGEST_FALLBACK_SHARE`.
     """
+    cost = sum(costs, Cost())
     if cost.fallback_share > LARGEST_FALLBACK_SHARE:
         raise RuntimeError(
             f"{what}: got {cost.fallback} of {cost.calls} replies without a usable ranking, wanted at most "
