@@ -29,7 +29,7 @@ class EvaluatedSplit(StrEnum):
 def main(
     model: Annotated[
         str,
-        typer.Option(help="Folder of a run, folder of an encoder, or Hub id; 'bm25' or 'random' on oblique tasks."),
+        typer.Option(help="Folder of a run, folder of an encoder, or Hub id; or 'bm25' or 'random'."),
     ],
     tasks: Annotated[
         str,

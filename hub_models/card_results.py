@@ -16,7 +16,7 @@ from huggingface_hub import EvalResult
 
 from hub_models.evaluation.report import COLUMNS
 from hub_models.evaluation.results import Comparison, Results, RunResult, TaskResult
-from hub_models.evaluation.stance import ORACLE
+from hub_models.evaluation.stance_ranking import ORACLE
 from hub_models.manifest import is_machine_path
 
 NOT_COMPUTED = "not computed"

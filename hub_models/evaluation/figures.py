@@ -14,6 +14,7 @@ import numpy as np
 
 from dataset_builders.atomic import write_bytes
 from hub_models.evaluation import stance
+from hub_models.evaluation.measured import Table
 from hub_models.evaluation.metrics import COMPOSITION, STANCE_BIT, document_kinds
 from hub_models.evaluation.run import Evaluation, read_table
 
@@ -147,7 +148,7 @@ def top_five(evaluation: Evaluation, task_name: str) -> Figure | None:
     return figure
 
 
-def _median_claim(base: stance.Table, tuned: stance.Table) -> str | None:
+def _median_claim(base: Table, tuned: Table) -> str | None:
     before, after = _asked(base), _asked(tuned)
     changes = sorted(
         (after[c]["precision_at_r"] - before[c]["precision_at_r"], c) for c in after.keys() & before.keys()
@@ -155,11 +156,11 @@ def _median_claim(base: stance.Table, tuned: stance.Table) -> str | None:
     return changes[(len(changes) - 1) // 2][1] if changes else None
 
 
-def _top_of(table: stance.Table, claim_id: str) -> list[str]:
+def _top_of(table: Table, claim_id: str) -> list[str]:
     return list(_asked(table)[claim_id]["top"])[:_TOP]
 
 
-def _asked(table: stance.Table) -> dict[str, dict[str, Any]]:
+def _asked(table: Table) -> dict[str, dict[str, Any]]:
     """The rows of the example's instruction over all candidates, by claim."""
     rows = np.flatnonzero((table["candidates"] == stance.ALL) & (table["instruction_id"] == EXAMPLE_INSTRUCTION))
     return {table["claim_id"][i]: {name: table[name][i] for name in ("precision_at_r", "top")} for i in rows}

@@ -11,7 +11,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from hub_models.evaluation import run as run_module
-from hub_models.evaluation import stance
+from hub_models.evaluation import stance_ranking
 from hub_models.evaluation.figures import draw
 from hub_models.evaluation.report import table
 from hub_models.evaluation.results import Comparison, Results
@@ -61,7 +61,7 @@ def test_every_number_of_the_table_is_one_of_the_results(evaluation):
         assert difference[0] == "difference"
         assert difference[1] == f"{compared['ndcg_at_10'].delta:+.3f}".replace("0.", ".")
     assert [row[0] for row in _lines(text, "claim alone")] == ["base", "tuned"]
-    ceiling = dense.mean("overall", stance.ORACLE)
+    ceiling = dense.mean("overall", stance_ranking.ORACLE)
     assert _lines(text, "stance oracle")[0] == [f"{ceiling:.3f}", "0.000", f"{1 - ceiling:.3f}", "0.000"]
     assert "6 claims · 60 queries (unseen instructions) · corpus of 36 arguments" in text
     assert "95% intervals, 10,000 resamples of whole claims, 6 of them in all." in text
