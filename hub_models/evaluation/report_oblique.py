@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from dataset_builders.instructions import OUR_OBLIQUE_INSTRUCTIONS
 from dataset_builders.sources.oblique import BENCH
-from hub_models.evaluation.oblique import GAIN_AT, MAIN, UNIT
+from hub_models.evaluation.oblique_metrics import GAIN_AT, MAIN
+from hub_models.evaluation.oblique_table import UNIT
 from hub_models.evaluation.published import oblique_tables
 from hub_models.evaluation.results import Comparison, Results, RunResult, TaskResult
 

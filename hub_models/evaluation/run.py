@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from hub_models import trained_claims
-from hub_models.evaluation import diagnostics, oblique, stance_table
+from hub_models.evaluation import diagnostics, oblique_table, stance_table
 from hub_models.evaluation.measured import Measured, Table, run_name
 from hub_models.evaluation.named_tasks import Tasks, load_tasks
 from hub_models.evaluation.oblique import ObliqueJudgements
+from hub_models.evaluation.oblique_metrics import MAIN as OBLIQUE_MAIN
 from hub_models.evaluation.places import check_writable, default_folder
 from hub_models.evaluation.results import (
     RESULTS_NAME,
@@ -239,7 +240,7 @@ def _variant_run(
 def _read(judged: Judgements | ObliqueJudgements, table: Table) -> tuple[dict[str, dict[str, Metric]], dict[str, Any]]:
     """The slices and the diagnostics of a table."""
     if isinstance(judged, ObliqueJudgements):
-        return oblique.summarise(table, len(judged.documents)), diagnostics.describe(table, oblique.MAIN)
+        return oblique_table.summarise(table, len(judged.documents)), diagnostics.describe(table, OBLIQUE_MAIN)
     behind = diagnostics.describe(diagnostics.comparable(table), STANCE_MAIN)
     return stance_table.summarise(table), {**stance_table.diagnostics(table), "behind": behind}
 
@@ -296,9 +297,9 @@ def _compare(
         ours = read_table(folder, task, run.strategy, run.params)
         baseline = read_table(other_folder, other, theirs.strategy, theirs.params)
         own = [c for c in run.compare if c.baseline == OWN]
-        run.compare = [*own, *(oblique if is_oblique else stance_table).compare(ours, baseline, name)]
+        run.compare = [*own, *(oblique_table if is_oblique else stance_table).compare(ours, baseline, name)]
         pair = diagnostics.comparable(ours), diagnostics.comparable(baseline)
-        contrast = diagnostics.contrast(*pair, oblique.MAIN if is_oblique else STANCE_MAIN)
+        contrast = diagnostics.contrast(*pair, OBLIQUE_MAIN if is_oblique else STANCE_MAIN)
         run.diagnostics["against"] = {"baseline": name, "strategy": theirs.strategy, **contrast}
 
 
