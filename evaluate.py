@@ -70,6 +70,19 @@ def main(
             "--allow-dangling", help="Take judgements of absent documents and print the ceiling. Oblique tasks."
         ),
     ] = False,
+    rerank: Annotated[
+        str | None,
+        typer.Option(
+            help="Rerank what was found first, several with commas: identity, tourrank:Y, listwise:K, sliding:K, "
+            "cross-encoder:ID (stance tasks: only this one), auto (chosen on development queries, and kept in a run's "
+            "slant.json), rewrite, oracle-tournament:Y."
+        ),
+    ] = None,
+    rerank_depth: Annotated[int, typer.Option(min=2, help="Documents of a query that are reranked.")] = 100,
+    llm: Annotated[str | None, typer.Option(help="Language model that --rerank asks; its answers are kept.")] = None,
+    base_url: Annotated[
+        str | None, typer.Option(help="Its OpenAI-compatible endpoint; without one a provider of the Hub.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Default: RUN/evaluation for a run folder, else results/local/MODEL.")
     ] = None,
@@ -79,7 +92,9 @@ def main(
     logging.getLogger("hub_models").setLevel(logging.INFO)
     use_project_cache()  # before anything imports the Hub clients
     from hub_models.evaluation.figures import draw
+    from hub_models.evaluation.policy import keep_choices
     from hub_models.evaluation.report import report
+    from hub_models.evaluation.rerank_option import Rerankings, language_model, rerankings
     from hub_models.evaluation.run import evaluate_model, load_tasks, share_encoding
 
     try:
@@ -87,9 +102,30 @@ def main(
         judged = load_tasks(names, data, split.value, allow_dangling=allow_dangling)
         if share_encoding(model, judged, cache, baseline):
             return
+        asked = language_model(llm, base_url, cache)
+        further = Rerankings()
+        if rerank is not None:
+            further = rerankings(
+                rerank,
+                judged,
+                names,
+                data,
+                split.value,
+                depth=rerank_depth,
+                model=asked,
+                allow_dangling=allow_dangling,
+            )
         evaluation = evaluate_model(
-            model, judged, out=out, baseline=baseline, late_interaction=late_interaction, cache=cache
+            model,
+            judged,
+            out=out,
+            baseline=baseline,
+            late_interaction=late_interaction,
+            cache=cache,
+            variants=further.stance,
+            oblique_variants=further.oblique,
         )
+        keep_choices(model, evaluation.results, judged)
     except (ValueError, OSError, RuntimeError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from error

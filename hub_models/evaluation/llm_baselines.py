@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from hub_models.evaluation.diagnostics import contrast
 from hub_models.evaluation.measured import Measured
@@ -16,6 +16,7 @@ from hub_models.evaluation.oblique import ObliqueJudgements
 from hub_models.evaluation.oblique_metrics import MAIN
 from hub_models.evaluation.oblique_ranking import measure_ranking, rank
 from hub_models.evaluation.reranking import Searchable, Setting, cost_columns, pool_ceiling, rerank_order
+from hub_models.evaluation.results import Strategy
 from hub_models.retrieval.policies import Policy
 from hub_models.retrieval.rerank import check_fallbacks, mean_cost, side_by_side
 from hub_models.retrieval.rewrite import Rewriter
@@ -27,7 +28,7 @@ class Rewriting:
 
     setting: Setting
 
-    strategy = "rewrite"
+    strategy: ClassVar[Strategy] = "rewrite"
 
     @property
     def params(self) -> dict[str, Any]:
@@ -69,7 +70,7 @@ class OracleTournament:
     tournaments: int
     setting: Setting
 
-    strategy = "oracle_tournament"
+    strategy: ClassVar[Strategy] = "oracle_tournament"
 
     @property
     def params(self) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from hub_models.evaluation.metrics import Float64
+from hub_models.evaluation.results import Results
 from hub_models.evaluation.significance import PairedDifference, paired_difference
-from hub_models.manifest import Manifest
+from hub_models.manifest import FILE_NAME, Manifest
 
 IDENTITY = "identity"
 
@@ -78,3 +79,21 @@ def store(run_dir: Path, task: str, choice: Mapping[str, Any]) -> None:
     manifest = Manifest.read(run_dir)
     kept = {**(manifest.rerank_policy or {}), task: dict(choice)}
     manifest.model_copy(update={"rerank_policy": kept}).write(run_dir)
+
+
+def keep_choices(model: str, results: Results, tasks: Iterable[str]) -> list[str]:
+    """Store what ``--rerank auto`` chose, where the model is a run folder.
+
+    Returns:
+        The tasks whose choice was stored.
+    """
+    run_dir = Path(model)
+    if not (run_dir / FILE_NAME).is_file():
+        return []
+    kept = []
+    for task in tasks:
+        for run in results.tasks[task].runs:
+            if "choice" in run.diagnostics:
+                store(run_dir, task, run.diagnostics["choice"])
+                kept.append(task)
+    return kept

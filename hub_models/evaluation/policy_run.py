@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from hub_models.evaluation.measured import Measured
 from hub_models.evaluation.metrics import Float64
@@ -13,6 +13,7 @@ from hub_models.evaluation.oblique_metrics import MAIN
 from hub_models.evaluation.oblique_ranking import measure_ranking
 from hub_models.evaluation.policy import choose
 from hub_models.evaluation.reranking import Reranking, Searchable, Setting, rerank_order
+from hub_models.evaluation.results import Strategy
 from hub_models.retrieval.policies import Policy
 
 
@@ -23,15 +24,15 @@ class ChosenReranking:
     Attributes:
         policies: What is chosen among; identity is always one of them.
         setting: How deep, and with which model.
-        development: Task to its validation split, for data whose queries name their split. Elsewhere the queries
-            marked as development are it, and the slice ``clean`` is what remains.
+        development: Source and task to its validation split, for data whose queries name their split. Elsewhere the
+            queries marked as development are it, and the slice ``clean`` is what remains.
     """
 
     policies: tuple[Policy, ...]
     setting: Setting
     development: Mapping[str, ObliqueJudgements]
 
-    strategy = "rerank"
+    strategy: ClassVar[Strategy] = "rerank"
 
     @property
     def params(self) -> dict[str, Any]:
@@ -52,8 +53,8 @@ class ChosenReranking:
         if marked and len(marked) < len(judged.queries):
             ranked, _ = self.setting.first_stage.of(judged, searched)
             development, order, tied = judged.rows(marked), ranked.order[marked], ranked.tied[marked]
-        elif judged.split != "validation" and judged.task in self.development:
-            development = self.development[judged.task]
+        elif (name := f"{judged.source} {judged.task}") in self.development:
+            development = self.development[name]
             ranked, _ = self.setting.first_stage.of(development, searched)
             order, tied = ranked.order, ranked.tied
         else:

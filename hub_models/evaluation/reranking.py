@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from hub_models.evaluation.metrics import Float64, Int
 from hub_models.evaluation.oblique import ObliqueJudgements
 from hub_models.evaluation.oblique_metrics import MAIN, values
 from hub_models.evaluation.oblique_ranking import Ranked, measure_ranking, rank
+from hub_models.evaluation.results import Strategy
 from hub_models.evaluation.systems import Encoder, Reference
 from hub_models.retrieval.policies import Policy
 from hub_models.retrieval.rerank import DEPTH, Cost, mean_cost, rerank_all
@@ -121,7 +122,7 @@ class Reranking:
     policy: Policy
     setting: Setting
 
-    strategy = "rerank"
+    strategy: ClassVar[Strategy] = "rerank"
 
     @property
     def params(self) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from hub_models import trained_claims
 from hub_models.evaluation import diagnostics, oblique_table, stance_table
 from hub_models.evaluation.measured import Measured, Table, run_name
@@ -33,7 +35,7 @@ from hub_models.evaluation.results import (
 from hub_models.evaluation.stance import Judgements
 from hub_models.evaluation.stance_ranking import with_ceilings
 from hub_models.evaluation.systems import Encoder, LateInteraction, Reference, System, is_reference, system
-from hub_models.evaluation.variants import Variant
+from hub_models.evaluation.variants import ObliqueVariant, Variant
 from hub_models.processes import rank_and_count
 
 __all__ = ["OWN", "Evaluation", "Tasks", "evaluate_model", "load_tasks", "read_table", "share_encoding"]
@@ -43,7 +45,7 @@ logger = logging.getLogger(__name__)
 STANCE_MAIN = "precision_at_r"
 
 OWN = "dense"
-"""The baseline that every variant is compared with: the same model's dense run."""
+"""The baseline that every variant is compared with: the same model's dense run (of BM25 and chance their only one)."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -70,6 +72,7 @@ def evaluate_model(
     late_interaction: bool = False,
     cache: Path | None = None,
     variants: Sequence[Variant] = (),
+    oblique_variants: Sequence[ObliqueVariant] = (),
 ) -> Evaluation:
     """Measure a model, and a baseline to compare it with, on some tasks.
 
@@ -84,12 +87,14 @@ def evaluate_model(
         cache: Folder that keeps the vectors of oblique tasks: a killed evaluation goes on where it was.
         variants: What is measured of stance tasks beside the dense run, each as a run of its own. The baseline is
             measured with those that take it.
+        oblique_variants: The same of oblique tasks, beside their first run. The baseline is measured without them.
 
     Raises:
         FileNotFoundError: If a model, a results file or a baseline's per-query values are not there.
         OSError: If the results cannot be written to their folder; nothing is encoded then.
         ValueError: If the baseline's results are of other data or lack a run, its per-query values are others, a model
-            gives no usable vectors, late interaction is given a stance task, or a variant no encoder that takes it.
+            gives no usable vectors, late interaction is given a stance task, or a variant no encoder that takes it or
+            other tasks than its own.
     """
     stances = [name for name, judged in tasks.items() if isinstance(judged, Judgements)]
     if stances and late_interaction:
@@ -100,6 +105,11 @@ def evaluate_model(
         raise ValueError(
             f"got {model!r} on {', '.join(tasks)} and the further runs {_named(variants)}, wanted an encoder and "
             "stance tasks alone"
+        )
+    if oblique_variants and (stances or late_interaction):
+        raise ValueError(
+            f"got {model!r} on {', '.join(tasks)} and the further runs {_named(oblique_variants)}, wanted oblique "
+            "tasks alone, and a model with one vector a text, bm25 or random"
         )
     folder = out or default_folder(model)
     other: Results | None = None
@@ -121,7 +131,7 @@ def evaluate_model(
         taken = [v for v in variants if isinstance(reference, Encoder) and v.takes(reference)]
         other = _measure(reference, tasks, other_folder, taken)
     base = reference if isinstance(reference, Encoder) and reference.is_base_of(measurable) else None
-    results = _measure(measurable, tasks, folder, variants, base)
+    results = _measure(measurable, tasks, folder, variants, base, oblique_variants)
     if other is not None and other_folder is not None:
         for name in tasks:
             ours, theirs = (results.tasks[name], folder), (other.tasks[name], other_folder)
@@ -152,12 +162,17 @@ def share_encoding(model: str, tasks: Tasks, cache: Path | None, baseline: str |
     return True
 
 
-def _named(variants: Sequence[Variant]) -> str:
+def _named(variants: Sequence[Variant | ObliqueVariant]) -> str:
     return ", ".join(run_name(v.strategy, v.params) for v in variants)
 
 
 def _measure(
-    measurable: System, tasks: Tasks, folder: Path, variants: Sequence[Variant] = (), base: Encoder | None = None
+    measurable: System,
+    tasks: Tasks,
+    folder: Path,
+    variants: Sequence[Variant] = (),
+    base: Encoder | None = None,
+    oblique_variants: Sequence[ObliqueVariant] = (),
 ) -> Results:
     """Bring ``folder/results.json`` up to date for these tasks. Tasks measured by other code or weights are
     dropped, and so are those whose per-query values are not theirs, as a kill between the two files leaves them."""
@@ -175,9 +190,9 @@ def _measure(
             results.write(path)
         else:
             logger.info("%s on %s: already measured, %s", measurable.info.id, name, path)
-        for variant in variants:
-            if task.run(variant.strategy, variant.params) is None and isinstance(judged, Judgements):
-                assert isinstance(measurable, Encoder)
+        further: list[Variant | ObliqueVariant] = [*variants, *oblique_variants]
+        for variant in further:
+            if task.run(variant.strategy, variant.params) is None:
                 logger.info("%s on %s: %s", measurable.info.id, name, run_name(variant.strategy, variant.params))
                 task.runs.append(_variant_run(folder, task, name, judged, variant, measurable))
                 results.write(path)
@@ -228,13 +243,28 @@ def _run(
 
 
 def _variant_run(
-    folder: Path, task: TaskResult, name: str, judged: Judgements, variant: Variant, measurable: Encoder
+    folder: Path,
+    task: TaskResult,
+    name: str,
+    judged: Judgements | ObliqueJudgements,
+    variant: Variant | ObliqueVariant,
+    measurable: System,
 ) -> RunResult:
-    found = variant.measure(judged, measurable)
-    table = with_ceilings(found.table, read_table(folder, task, "claim_only"))
+    found = variant.measure(judged, measurable)  # type: ignore[arg-type]  # evaluate_model has seen to it
+    table = found.table
+    first = read_table(folder, task, task.runs[0].strategy, task.runs[0].params)
+    if isinstance(judged, Judgements):
+        table = with_ceilings(table, read_table(folder, task, "claim_only"))
     run = _run(folder, name, judged, variant.strategy, replace(found, table=table, params=variant.params))
-    run.compare = stance_table.compare(table, read_table(folder, task, "dense"), OWN)
+    compare = stance_table.compare if isinstance(judged, Judgements) else oblique_table.compare
+    run.compare = compare(table, _those_of(first, table), OWN)
     return run
+
+
+def _those_of(table: Table, asked: Table) -> Table:
+    """The rows of the queries in another table: a variant may be asked with the unseen instructions alone."""
+    rows = np.isin(table["query_id"].astype(str), asked["query_id"].astype(str))
+    return {name: column[rows] for name, column in table.items()}
 
 
 def _read(judged: Judgements | ObliqueJudgements, table: Table) -> tuple[dict[str, dict[str, Metric]], dict[str, Any]]:
@@ -295,7 +325,7 @@ def _compare(
             continue
         theirs = theirs or other.runs[0]
         ours = read_table(folder, task, run.strategy, run.params)
-        baseline = read_table(other_folder, other, theirs.strategy, theirs.params)
+        baseline = _those_of(read_table(other_folder, other, theirs.strategy, theirs.params), ours)
         own = [c for c in run.compare if c.baseline == OWN]
         run.compare = [*own, *(oblique_table if is_oblique else stance_table).compare(ours, baseline, name)]
         pair = diagnostics.comparable(ours), diagnostics.comparable(baseline)
