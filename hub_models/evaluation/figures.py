@@ -14,6 +14,7 @@ import numpy as np
 
 from dataset_builders.atomic import write_bytes
 from hub_models.evaluation import stance
+from hub_models.evaluation.figure_cost import cost_quality
 from hub_models.evaluation.measured import Table
 from hub_models.evaluation.metrics import COMPOSITION, STANCE_BIT, document_kinds
 from hub_models.evaluation.run import Evaluation, read_table
@@ -46,15 +47,15 @@ def draw(evaluation: Evaluation, task_name: str) -> list[Path]:
     """Draw a task's figures as PNG and SVG into ``figures/`` beside the results.
 
     Returns:
-        The PNG files: the composition, and the example where there is a baseline to set it beside; none of an oblique
-        task.
+        The PNG files: the composition, and the example where there is a baseline to set it beside; of an oblique task
+        the cost of its rerankers, if it has some.
     """
     import matplotlib
 
-    if not isinstance(evaluation.judged[task_name], stance.Judgements):
-        return []
-
     with matplotlib.rc_context(_STYLE):
+        if not isinstance(evaluation.judged[task_name], stance.Judgements):
+            cost = cost_quality(evaluation.results.tasks[task_name], task_name)
+            return [] if cost is None else [_save(cost, evaluation.folder / "figures", _stem(task_name, "cost"))]
         drawn = {"composition": composition(evaluation, task_name)}
         example = top_five(evaluation, task_name) if evaluation.baseline else None
         if example is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hub_models.evaluation.measured import OWN
 from hub_models.evaluation.report_oblique import oblique_table
 from hub_models.evaluation.results import Comparison, Results, RunResult, TaskResult
 from hub_models.evaluation.stance_ranking import ORACLE
@@ -54,6 +55,11 @@ def table(results: Results, task_name: str, baseline: Results | None = None) -> 
     if any(bare.values()):
         lines.append("claim alone, no instruction")
     lines += [_line(f"  {label}", _means(run, "overall")) for label, run in bare.items() if run]
+    for run in (run for run in task.runs if run.strategy == "rerank"):
+        lines.append(f"{run.params['policy']} on the first {run.params['depth']} documents of {name}")
+        lines.append(_line("  reranked", _means(run, "overall")))
+        own = {c.metric: c for c in run.compare if c.baseline == OWN and c.slice == "overall"}
+        lines.append(_line("  difference", [_difference(own.get(metric)) for metric in COLUMNS]))
     reached = dense.mean("overall", ORACLE)
     ceiling = ["", _number(reached), "0.000", _number(None if reached is None else 1 - reached), "0.000"]
     topic = "the base" if results.model.adapter_sha256 else "the model itself"

@@ -16,7 +16,7 @@ import numpy as np
 
 from hub_models import trained_claims
 from hub_models.evaluation import diagnostics, oblique_table, stance_table
-from hub_models.evaluation.measured import Measured, Table, run_name
+from hub_models.evaluation.measured import OWN, Measured, Table, run_name
 from hub_models.evaluation.named_tasks import Tasks, load_tasks
 from hub_models.evaluation.oblique import ObliqueJudgements
 from hub_models.evaluation.oblique_metrics import MAIN as OBLIQUE_MAIN
@@ -43,9 +43,6 @@ __all__ = ["OWN", "Evaluation", "Tasks", "evaluate_model", "load_tasks", "read_t
 logger = logging.getLogger(__name__)
 
 STANCE_MAIN = "precision_at_r"
-
-OWN = "dense"
-"""The baseline that every variant is compared with: the same model's dense run (of BM25 and chance their only one)."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)

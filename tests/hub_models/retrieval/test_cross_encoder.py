@@ -7,19 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import (
-    AutoModelForCausalLM,
-    BertConfig,
-    BertForSequenceClassification,
-    PreTrainedTokenizerFast,
-    Qwen3Config,
-    Qwen3ForCausalLM,
-    set_seed,
-)
+from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
 from hub_models.retrieval.cross_encoder import CrossEncoderReranker
-from tests import tiny
+from tests.tiny_rerankers import bert_reranker, qwen3_reranker
 
 QUERY = "Find evidence refuting cities should ban cars"
 DOCUMENTS = [
@@ -48,30 +39,7 @@ WEB_SEARCH = "Given a web search query, retrieve relevant passages that answer t
 
 @pytest.fixture(scope="module")
 def reranker_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Qwen3ForCausalLM with random weights, a tokenizer with yes and no, and a frame that knows no pairs."""
-    special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
-    pieces = [*special, *sorted(pre_tokenizers.ByteLevel.alphabet()), "ye", "yes", "no"]
-    tokenizer = Tokenizer(models.BPE({p: i for i, p in enumerate(pieces)}, [("y", "e"), ("ye", "s"), ("n", "o")]))
-    tokenizer.add_special_tokens(special)
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|im_end|>", pad_token="<|endoftext|>")
-    fast.chat_template = "{% for m in messages %}{% if m.role == 'user' %}{{ m.content }}{% endif %}{% endfor %}"
-    set_seed(0)
-    config = Qwen3Config(
-        vocab_size=len(fast), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, head_dim=8, max_position_embeddings=2048, tie_word_embeddings=False,
-        pad_token_id=fast.pad_token_id,
-    )  # fmt: skip
-    model = Qwen3ForCausalLM(config)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.ndim == 2:
-                parameter.normal_(std=0.2)
-    folder = tmp_path_factory.mktemp("reranker")
-    model.save_pretrained(folder)
-    fast.save_pretrained(folder)
-    return folder
+    return qwen3_reranker(tmp_path_factory.mktemp("reranker"))
 
 
 def by_hand(folder: Path, instruction: str, documents: list[str]) -> list[float]:
@@ -116,12 +84,7 @@ def test_a_frame_that_knows_pairs_is_kept(reranker_folder: Path, tmp_path: Path)
 
 
 def test_a_classifier_gets_the_instruction_before_the_query(tmp_path: Path) -> None:
-    tokenizer = tiny._bert()
-    config = BertConfig(vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
-                        intermediate_size=64, num_labels=1, pad_token_id=tokenizer.pad_token_id)  # fmt: skip
-    set_seed(0)
-    BertForSequenceClassification(config).save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
+    bert_reranker(tmp_path)
     plain = CrossEncoderReranker(str(tmp_path))
     asked = CrossEncoderReranker(str(tmp_path), "find the claim")
     np.testing.assert_allclose(
