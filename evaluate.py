@@ -75,7 +75,7 @@ def main(
         typer.Option(
             help="Rerank what was found first, several with commas: identity, tourrank:Y, listwise:K, sliding:K, "
             "cross-encoder:ID (stance tasks: only this one), auto (chosen on development queries, and kept in a run's "
-            "slant.json), rewrite, oracle-tournament:Y."
+            "slant.json), rewrite, oracle-tournament:Y. With --cache nothing is encoded twice."
         ),
     ] = None,
     rerank_depth: Annotated[int, typer.Option(min=2, help="Documents of a query that are reranked.")] = 100,

@@ -4,9 +4,9 @@ whose quality is known; it says nothing of a real one.
 
     python -m benchmarks.reranking                    # about a quarter of an hour on two cores
 
-Each answers over HTTP. MiniLM searches first. Writes results/reranking-sample/: a results.json a judge, with the sweeps
-over Y and K and a pool of 200 for the noisy oracle, and replies.json: 20,400 made-up replies by kind, and how they
-were read.
+Each answers over HTTP. MiniLM searches first. Writes results/reranking-sample/: a results.json a judge, with the
+sweeps over Y and K and a pool of 200 for the noisy oracle, and replies.json: 20,400 made-up replies by kind, and how
+they were read.
 """
 
 from __future__ import annotations
@@ -48,16 +48,17 @@ def main() -> None:
     OUT.mkdir(parents=True, exist_ok=True)
     write_text(OUT / "replies.json", json.dumps(counts, indent=1) + "\n")
     print(json.dumps(counts))
-    for name, judge in judges.items():
-        measure(name, judge)
+    with tempfile.TemporaryDirectory() as folder:
+        for name, judge in judges.items():
+            measure(name, judge, Path(folder))
 
 
-def measure(name: str, judge: Judge) -> None:
-    """All runs of one judge."""
+def measure(name: str, judge: Judge, cache: Path) -> None:
+    """All runs of one judge. Vectors and answers are kept in ``cache``: each is made once."""
     names = [f"sample-obliq-{task}" for task in TASKS]
     tasks = load_tasks(names, None, "test")
-    with endpoint(answering(judge)) as served, tempfile.TemporaryDirectory() as folder:
-        model = LanguageModel(name, base_url=served.base_url, cache=Path(folder) / "replies")
+    with endpoint(answering(judge)) as served:
+        model = LanguageModel(name, base_url=served.base_url, cache=cache / "replies")
         asked = [("auto", 100), (POLICIES, 100)]
         asked += [(SWEEPS, 100), (CASCADE, CASCADE_DEPTH)] if name == "noisy-oracle" else []
         variants = [
@@ -66,7 +67,7 @@ def measure(name: str, judge: Judge) -> None:
             for variant in rerankings(option, tasks, names, None, "test", depth=depth, model=model).oblique
         ]
         shutil.rmtree(OUT / name, ignore_errors=True)
-        found = evaluate_model(SAMPLE_BASE, tasks, out=OUT / name, oblique_variants=variants)
+        found = evaluate_model(SAMPLE_BASE, tasks, out=OUT / name, cache=cache, oblique_variants=variants)
         for task in names:
             print(report(found.results, task))
             draw(found, task)

@@ -19,10 +19,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, stop_before_delay
+from tenacity.nap import sleep_using_event
 from tenacity.wait import wait_random_exponential
 from tqdm import tqdm
 
 from dataset_builders.chat import Chat, Completion, GenerationError, Message, response_format
+from dataset_builders.pace import Pace
 from dataset_builders.reply_cache import FORMAT, ReplyCache
 from dataset_builders.text import check_text
 
@@ -174,6 +176,9 @@ class LanguageModel:
             GenerationError: If the endpoint refuses, or does not answer in ``attempts`` tries.
             OSError: If the cache cannot be read or written.
         """
+        return self._ask(request, threading.Event())
+
+    def _ask(self, request: Request, stop: threading.Event) -> Reply:
         asked = self._canonical(request)
         key = hashlib.sha256(asked.encode()).hexdigest()
         found = self._cache.get(key)
@@ -181,7 +186,7 @@ class LanguageModel:
             with self._cache.turn(key):
                 found = self._cache.get(key)
                 if found is None:
-                    return self._ask_endpoint(request, key, asked)
+                    return self._ask_endpoint(request, key, asked, stop)
         completion, seconds = found
         with self._lock:
             self.counters.cached += 1
@@ -199,26 +204,28 @@ class LanguageModel:
         Raises:
             OSError: If the cache cannot be read or written.
         """
+        stop = threading.Event()
         with (
             ThreadPoolExecutor(self.concurrency) as pool,
             tqdm(total=len(requests), desc=description, unit="request", delay=2) as bar,
         ):
-            futures = {pool.submit(self._try, request): i for i, request in enumerate(requests)}
+            futures = {pool.submit(self._try, request, stop): i for i, request in enumerate(requests)}
             try:
                 for future in as_completed(futures):
                     bar.set_postfix(cached=self.counters.cached, failed=self.counters.failed, refresh=False)
                     bar.update()
                     yield futures[future], future.result()
             finally:
+                stop.set()
                 pool.shutdown(wait=True, cancel_futures=True)
 
     def close(self) -> None:
         """Close the cache file. The counters can still be read."""
         self._cache.close()
 
-    def _try(self, request: Request) -> Reply | GenerationError:
+    def _try(self, request: Request, stop: threading.Event) -> Reply | GenerationError:
         try:
-            return self.ask(request)
+            return self._ask(request, stop)
         except GenerationError as error:
             return error
 
@@ -237,16 +244,17 @@ class LanguageModel:
         asked = {"format": FORMAT, "model": self.model, "messages": request.messages, **self._parameters(request)}
         return json.dumps(asked, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
-    def _ask_endpoint(self, request: Request, key: str, asked: str) -> Reply:
+    def _ask_endpoint(self, request: Request, key: str, asked: str, stop: threading.Event) -> Reply:
         retrying = Retrying(
             retry=retry_if_exception(lambda error: isinstance(error, GenerationError) and error.again),
             stop=stop_after_attempt(self.attempts) | stop_before_delay(LONGEST_RETRY),
             wait=_wait,
+            sleep=_sleep_until(stop),
             before_sleep=self._before_sleep,
             reraise=True,
         )
         try:
-            completion, seconds = retrying(self._once, request)
+            completion, seconds = retrying(self._once, request, stop)
         except GenerationError as error:
             with self._lock:
                 self.counters.failed += 1
@@ -272,12 +280,14 @@ class LanguageModel:
                 c.cost = (c.cost or 0.0) + dollars / 1e6
         return _reply(completion, cached=False, seconds=seconds)
 
-    def _once(self, request: Request) -> tuple[Completion, float]:
+    def _once(self, request: Request, stop: threading.Event) -> tuple[Completion, float]:
         # No key, no credit, nobody there: thousands of requests would all be refused for the same reason.
         if self._hopeless is not None:
             raise self._hopeless
         with self._slots:
-            self._pace.wait()
+            self._pace.wait(_sleep_until(stop))
+            if stop.is_set():
+                raise GenerationError("not asked: the run was stopped")
             start = time.monotonic()
             completion = self._chat.complete(list(request.messages), **self._parameters(request))
             return completion, time.monotonic() - start
@@ -291,38 +301,12 @@ class LanguageModel:
         log.debug("attempt %d: %s", state.attempt_number, error)
 
 
-class Pace:
-    """When the next request may go out: evenly spaced, and later for all where the endpoint asks to wait."""
-
-    def __init__(
-        self,
-        per_minute: float | None,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self._gap = 60.0 / per_minute if per_minute else 0.0
-        self._clock = clock
-        self._sleep = sleep
-        self._next = clock()
-        self._lock = threading.Lock()
-
-    def wait(self) -> None:
-        """Sleep until the next free moment, and take it."""
-        with self._lock:
-            now = self._clock()
-            mine = max(now, self._next)
-            self._next = mine + self._gap
-        if mine > now:
-            self._sleep(mine - now)
-
-    def hold(self, seconds: float) -> None:
-        """Let no request out for ``seconds``."""
-        with self._lock:
-            self._next = max(self._next, self._clock() + seconds)
-
-
 _backoff = wait_random_exponential(multiplier=FIRST_WAIT, max=LONGEST_WAIT)
+
+
+def _sleep_until(stop: threading.Event) -> Callable[[float], None]:
+    """A sleep that ends early when the run is stopped."""
+    return sleep_using_event(stop)
 
 
 def _wait(state: RetryCallState) -> float:

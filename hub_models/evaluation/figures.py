@@ -1,4 +1,4 @@
-"""Two figures: what the top R is made of (stance paper, figure 3), and one claim's top five (figure 1).
+"""A task's figures: what the top R is made of (stance paper, figure 3), and one claim's top five (figure 1).
 
 Drawn from results and data alone. The same numbers give the same bytes: no date, no version, a fixed hash salt.
 """
@@ -15,6 +15,7 @@ import numpy as np
 from dataset_builders.atomic import write_bytes
 from hub_models.evaluation import stance
 from hub_models.evaluation.figure_cost import cost_quality
+from hub_models.evaluation.figures_oblique import gain_by_rank
 from hub_models.evaluation.measured import Table
 from hub_models.evaluation.metrics import COMPOSITION, STANCE_BIT, document_kinds
 from hub_models.evaluation.run import Evaluation, read_table
@@ -47,20 +48,26 @@ def draw(evaluation: Evaluation, task_name: str) -> list[Path]:
     """Draw a task's figures as PNG and SVG into ``figures/`` beside the results.
 
     Returns:
-        The PNG files: the composition, and the example where there is a baseline to set it beside; of an oblique task
-        the cost of its rerankers, if it has some.
+        The PNG files: of a stance task the composition, and the example where there is a baseline to set it beside;
+        of an oblique task the gain over the baseline by rank, where there is one, and what its rerankers cost, where
+        there are some.
     """
     import matplotlib
 
     with matplotlib.rc_context(_STYLE):
-        if not isinstance(evaluation.judged[task_name], stance.Judgements):
-            cost = cost_quality(evaluation.results.tasks[task_name], task_name)
-            return [] if cost is None else [_save(cost, evaluation.folder / "figures", _stem(task_name, "cost"))]
-        drawn = {"composition": composition(evaluation, task_name)}
-        example = top_five(evaluation, task_name) if evaluation.baseline else None
-        if example is not None:
-            drawn["top5"] = example
-        return [_save(figure, evaluation.folder / "figures", _stem(task_name, name)) for name, figure in drawn.items()]
+        drawn: dict[str, Figure | None] = {}
+        if isinstance(evaluation.judged[task_name], stance.Judgements):
+            drawn["composition"] = composition(evaluation, task_name)
+            drawn["top5"] = top_five(evaluation, task_name) if evaluation.baseline else None
+        else:
+            if evaluation.baseline:
+                drawn["gain"] = gain_by_rank(evaluation.results, task_name, evaluation.baseline)
+            drawn["cost"] = cost_quality(evaluation.results.tasks[task_name], task_name)
+        return [
+            _save(figure, evaluation.folder / "figures", _stem(task_name, name))
+            for name, figure in drawn.items()
+            if figure is not None
+        ]
 
 
 def composition(evaluation: Evaluation, task_name: str) -> Figure:

@@ -140,6 +140,7 @@ class Reranking:
         reranked = measure_ranking(judged, order, ranked.tied) | cost_columns(costs)
         diagnostics = {
             "policy": self.policy.of(judged.task).label,
+            "cross_encoder_revision": self.policy.revision,
             "cost": mean_cost(costs),
             "pool_ceiling": float(pool_ceiling(judged, ranked.order, self.setting.depth).mean()),
             "against_first_stage": contrast(reranked, table, MAIN),

@@ -68,6 +68,7 @@ class StanceReranking:
         seconds = time.perf_counter() - start
         rows = int((table["candidates"] == ALL).sum())
         said = {"pairs_per_query": min(self.depth, len(texts)), "queries": rows, "first_stage": "dense"}
+        said["cross_encoder_revision"] = self.policy.revision
         return Measured(table, {"rerank_s": seconds}, self.params, None, {"reranking": said})
 
 

@@ -26,27 +26,16 @@ from sentence_transformers import SentenceTransformer
 
 from dataset_builders.instructions import DEFAULT_QUERY_TEMPLATE, STANCES
 from dataset_builders.schema import Split
-from dataset_builders.sources.obliq_bench import ObliqueTask, ObliqueTaskName
+from dataset_builders.sources.obliq_bench import ObliqueTask
 from dataset_builders.stance.data import StanceData
 from hub_models.evaluation import oblique
 from hub_models.evaluation.metrics import STANCE_BIT, rank
-from hub_models.evaluation.oblique_metrics import DEPTH, MAIN, METRICS, Judged
+from hub_models.evaluation.oblique_metrics import DEPTH, MAIN, METRICS
 from hub_models.evaluation.oblique_ranking import measure_ranking
 from hub_models.evaluation.stance import judge, queries_of
 from hub_models.evaluation.stance_ranking import values_of_ranking
 
 _SUBSET = "default"
-
-MTEB_TASKS: dict[ObliqueTaskName, tuple[str, Judged]] = {
-    "twitter": ("OBLIQBenchTwitterRetrieval", "pooled"),
-    "wildchat": ("OBLIQBenchWildChatRetrieval", "pooled"),
-    "math": ("OBLIQBenchMathRetrieval", "pooled"),
-    "writing": ("OBLIQBenchWritingRetrieval", "gold"),
-    "congress": ("OBLIQBenchCongressRetrieval", "gold"),
-}
-"""MTEB's own task on the same texts, and which of our judgements its numbers are under: ``ndcg_at_10`` there is
-``ndcg_at_10_pooled`` or ``ndcg_at_10_gold`` here, if its queries carry our instruction. Pooled numbers do not compare
-with O's Gold columns."""
 
 
 class StanceRetrieval(AbsTaskRetrieval):  # type: ignore[misc]

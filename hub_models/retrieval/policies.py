@@ -9,6 +9,7 @@ from typing import Literal, cast, get_args
 from dataset_builders.instructions import OBLIQUE_INSTRUCTIONS
 from dataset_builders.sources.obliq_bench import ObliqueTaskName
 from dataset_builders.text import did_you_mean
+from hub_models import encoder
 from hub_models.retrieval.listwise import BEST_K, Listwise
 from hub_models.retrieval.rerank import Ask, Reranker, identity
 from hub_models.retrieval.tourrank import TourRank
@@ -66,6 +67,12 @@ class Policy:
         if self.model is not None and Path(self.model).is_dir():
             return f"{self.kind}:{Path(self.model).resolve().name}"
         return str(self)
+
+    @property
+    def revision(self) -> str | None:
+        """Commit of a cross-encoder from the Hub, as far as the cache knows it."""
+        found = None if self.model is None or Path(self.model).is_dir() else encoder.find(self.model, "config.json")
+        return found.parent.name if found is not None and found.parent.parent.name == "snapshots" else None
 
     @property
     def asks(self) -> bool:

@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 from dataset_builders import chat, generate, reply_cache
 from dataset_builders.chat import Completion
 from dataset_builders.generate import Counters, GenerationError, LanguageModel, Reply, Request
+from dataset_builders.pace import Pace
 from dataset_builders.reply_cache import ReplyCache
 from tests.endpoint import Endpoint, Fault, endpoint, refusing_url, too_many, truncated
 
@@ -182,11 +183,10 @@ def test_a_wrong_key_ends_the_whole_run() -> None:
 
 def test_retry_after_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
-    monkeypatch.setattr("tenacity.nap.time.sleep", slept.append)
+    monkeypatch.setattr(generate, "_sleep_until", lambda stop: slept.append)
     later = format_datetime(datetime.now(UTC) + timedelta(seconds=500), usegmt=True)
     with endpoint(one_after_another(too_many("7"), too_many(later), too_many("4000"))) as server:
         model = model_at(server)
-        model._pace = generate.Pace(None, sleep=slept.append)
         with pytest.raises(
             GenerationError, match=r"asks to wait 4000 s; lower requests_per_minute.*after 3 of 6 tries"
         ):
@@ -203,15 +203,15 @@ def test_pace_spaces_requests_evenly_and_holds_all() -> None:
         slept.append(seconds)
         now[0] += seconds
 
-    pace = generate.Pace(30, clock=lambda: now[0], sleep=sleep)
+    pace = Pace(30, clock=lambda: now[0])
     for _ in range(3):
-        pace.wait()
+        pace.wait(sleep)
     assert slept == [2.0, 2.0]
     pace.hold(10)
-    pace.wait()
+    pace.wait(sleep)
     assert slept == [2.0, 2.0, 10.0]
     now[0] += 100
-    pace.wait()
+    pace.wait(sleep)
     assert slept == [2.0, 2.0, 10.0]
 
 
@@ -219,10 +219,11 @@ def test_requests_per_minute_counts_retries(monkeypatch: pytest.MonkeyPatch) -> 
     slept: list[float] = []
     with endpoint(one_after_another("a", Fault(status=500), "b")) as server:
         model = model_at(server, requests_per_minute=60)
-        model._pace = generate.Pace(60, clock=lambda: 0.0, sleep=slept.append)
+        monkeypatch.setattr(generate, "_sleep_until", lambda stop: slept.append)
+        model._pace = Pace(60, clock=lambda: 0.0)
         model.ask(ask("1"))
         model.ask(ask("2"))
-    assert slept == [1.0, 2.0]
+    assert [s for s in slept if s] == [1.0, 2.0]
 
 
 def test_at_most_concurrency_at_once() -> None:
@@ -271,6 +272,16 @@ def test_who_stops_early_cancels_the_rest() -> None:
         next(answers)
         answers.close()  # type: ignore[attr-defined]
         assert len(server.bodies) < 100
+
+
+def test_who_stops_early_does_not_wait_for_the_next_free_moment() -> None:
+    # One request an hour: without a word to the sleepers, this would take as long.
+    with endpoint(echo) as server:
+        model = model_at(server, concurrency=4, requests_per_minute=1 / 60)
+        answers = model.ask_all([ask(str(i)) for i in range(8)], description="asking")
+        next(answers)
+        answers.close()  # type: ignore[attr-defined]
+    assert len(server.bodies) == 1
 
 
 def test_an_answer_is_stored_before_it_is_handed_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,10 @@ from dataset_builders.instructions import OBLIQUE_INSTRUCTIONS
 from dataset_builders.sources.obliq_bench import TASKS
 from hub_models.evaluation import published, systems
 from hub_models.evaluation import run as module
+from hub_models.evaluation.figures import draw
+from hub_models.evaluation.figures_oblique import gain_by_rank
 from hub_models.evaluation.oblique import judge, query_texts
+from hub_models.evaluation.oblique_metrics import GAIN_AT
 from hub_models.evaluation.report import report
 from hub_models.evaluation.results import Results
 from hub_models.evaluation.run import evaluate_model, load_tasks, read_table
@@ -108,6 +111,19 @@ def test_an_encoder_beside_keywords(tasks, tmp_path):
         assert run.diagnostics["top1_distinct"] >= 1
     assert Results.read(found.results_path) == found.results
     assert set(task.runs[0].slices) == {"overall", "clean", "development"}
+
+
+def test_the_gain_is_drawn_at_every_rank(tasks, tmp_path):
+    found = evaluate_model(BASE, tasks, baseline="bm25", out=tmp_path / "out")
+    figure = gain_by_rank(found.results, NAME, found.baseline)
+    lines = {line.get_label(): line for line in figure.axes[0].lines}
+    for label, strategy in (("with the instruction", "dense"), ("query alone", "claim_only")):
+        gain = found.results.tasks[NAME].run(strategy).diagnostics["against"]["gain_by_rank"]
+        assert list(lines[label].get_xdata()) == list(GAIN_AT)
+        assert list(lines[label].get_ydata()) == [gain[str(k)] for k in GAIN_AT]
+    assert [p.name for p in draw(found, NAME)] == [f"{NAME}-gain.png"]
+    alone = evaluate_model(BASE, tasks, out=tmp_path / "alone")
+    assert draw(alone, NAME) == []
 
 
 def test_the_instruction_reaches_the_encoder_and_documents_are_bare(tasks, tmp_path, monkeypatch):
@@ -284,6 +300,24 @@ def test_two_processes_share_the_encoding_and_the_first_one_measures(tmp_path):
     for ours, theirs in zip(alone.tasks[NAME].runs, both.tasks[NAME].runs, strict=True):
         assert ours.slices == theirs.slices
     assert list((tmp_path / "cache").iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("launcher", "processes"), [("--multi_gpu", 2), ("--cpu", 1)])
+def test_accelerate_launches_it_and_the_log_says_how_many_there_really_are(tmp_path, launcher, processes):
+    """For CPUs accelerate starts one process in silence, whatever number it was given."""
+    data = write_layout(tmp_path / "data", topical_task(size=50))  # two shards
+    alone = evaluate_model(BASE, load_tasks([NAME], data, "test"), out=tmp_path / "alone").results
+    command = [sys.executable, "-m", "accelerate.commands.launch", launcher, "--num_processes", "2"]
+    command += ["--main_process_port", "0", str(ROOT / "evaluate.py"), "--model", BASE, "--tasks", NAME]
+    command += ["--data", str(data), "--cache", str(tmp_path / "cache"), "--out", str(tmp_path / "out")]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert f"by {processes} process(es)" in done.stderr
+    assert done.stdout.count("results  ") == 1
+    found = Results.read(tmp_path / "out" / "results.json")
+    for ours, theirs in zip(alone.tasks[NAME].runs, found.tasks[NAME].runs, strict=True):
+        assert ours.slices == theirs.slices
 
 
 def test_several_processes_without_a_cache_are_refused(tasks, monkeypatch):

@@ -11,7 +11,6 @@ import pytest
 from sentence_transformers.sentence_transformer.modules import Dense
 
 from dataset_builders.sources import load
-from dataset_builders.sources.obliq_bench import TASKS
 from dataset_builders.sources.oblique import load as load_oblique
 from dataset_builders.stance.tables import argument_tables
 from hub_models.corpus import encode_corpus
@@ -20,7 +19,7 @@ from hub_models.evaluation.metrics import STANCE_METRICS
 from hub_models.evaluation.stance import judge
 from hub_models.evaluation.stance_runs import evaluate
 from hub_models.evaluation.stance_table import summarise
-from hub_models.evaluation.tasks import MTEB_TASKS, ObliqueRetrieval, StanceRetrieval
+from hub_models.evaluation.tasks import ObliqueRetrieval, StanceRetrieval
 
 TEMPLATE = "{instruction}: {claim}"
 
@@ -174,10 +173,3 @@ def test_the_oblique_task_fetches_as_many_more_as_are_excluded(prose):
     assert split["top_ranked"] is None  # no list of queries times corpus
     assert split["queries"][0]["text"].startswith("Given a prose snippet, retrieve other snippets")
     assert set(split["queries"].column_names) == {"id", "text"}
-
-
-def test_mteb_has_the_tasks_that_we_name_and_their_judgements():
-    for task, (name, judged) in MTEB_TASKS.items():
-        description = mteb.get_task(name).metadata.description
-        assert ("pooled" in description) == (judged == "pooled"), task
-    assert set(MTEB_TASKS) == set(TASKS)
