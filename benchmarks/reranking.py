@@ -70,7 +70,8 @@ def measure(name: str, judge: Judge, cache: Path) -> None:
         found = evaluate_model(SAMPLE_BASE, tasks, out=OUT / name, cache=cache, oblique_variants=variants)
         for task in names:
             print(report(found.results, task))
-            draw(found, task)
+            if name == "noisy-oracle":  # the sweeps
+                draw(found, task)
         print(f"{name}: {model.counters.as_dict()}")
 
 

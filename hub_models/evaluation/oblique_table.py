@@ -14,6 +14,9 @@ from hub_models.evaluation.significance import paired_differences
 
 UNIT = "query group"
 
+FEW_GROUPS = 14
+"""Intervals over fewer groups than these come out too narrow."""
+
 
 def slices_of(table: Table) -> dict[str, NDArray[np.bool_]]:
     """``overall``; and where the table has a development split, ``development`` and the ``clean`` remainder."""

@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from dataset_builders.instructions import OUR_OBLIQUE_INSTRUCTIONS
 from dataset_builders.sources.oblique import BENCH
 from hub_models.evaluation.oblique_metrics import GAIN_AT, MAIN
-from hub_models.evaluation.oblique_table import UNIT
+from hub_models.evaluation.oblique_table import FEW_GROUPS, UNIT
 from hub_models.evaluation.published import oblique_tables
 from hub_models.evaluation.report_rerank import rerank_lines, run_label
 from hub_models.evaluation.results import Comparison, Results, RunResult, TaskResult
 
 WIDTH = 114
-FEW_GROUPS = 14
 """Below so many units a 95 % percentile interval covers less than 91 % (`significance.paired_differences`)."""
 
 _UNCLEAR = "°"

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
+from hub_models.evaluation.oblique_table import FEW_GROUPS
 from hub_models.evaluation.results import RunResult, TaskResult
 
 _WIDTH, _LABEL = 114, 24
@@ -84,6 +85,8 @@ def _choice(run: RunResult) -> Iterator[str]:
             if found.get("low") is not None:
                 against = f" ({found['delta']:+.3f} [{found['low']:+.3f}, {found['high']:+.3f}])"
             yield f"  {name} {found['ndcg_at_10']:.3f}{against}"
+        if choice["groups"] is not None and choice["groups"] < FEW_GROUPS:
+            yield "  Of so few groups the interval comes out too narrow: choose on more development queries."
 
 
 def _number(value: float | None) -> str:

@@ -56,7 +56,7 @@ def read_ranking(reply: str, shown: int, *, truncated: bool = False) -> Ranking:
     """
     text = _readable(reply, truncated)
     found, clean = _places(text, shown, (_BRACKETED, _LABELLED))
-    whole = clean and not truncated and len(found) == shown and bool(_RANKING_FORM.fullmatch(text))
+    whole = clean and not truncated and len(found) == shown and _is_all(_RANKING_FORM, text, shown)
     given = set(found)
     return Ranking([*found, *(i for i in range(shown) if i not in given)], _outcome(found, whole))
 
@@ -69,13 +69,18 @@ def read_picks(reply: str, shown: int, wanted: int, *, truncated: bool = False) 
     """
     text = _readable(reply, truncated)
     found, clean = _places(text, shown, (_LABELLED, _BRACKETED))
-    whole = clean and not truncated and len(found) == wanted and bool(_PICKS_FORM.fullmatch(text))
+    whole = clean and not truncated and len(found) == wanted and _is_all(_PICKS_FORM, text, wanted)
     return Ranking(found[:wanted], _outcome(found, whole))
 
 
 def _readable(reply: str, truncated: bool) -> str:
     text = unicodedata.normalize("NFKC", answer_of(reply))  # full-width, circled and raised digits become plain ones
     return re.sub(r"\d+$", "", text) if truncated else text
+
+
+def _is_all(form: re.Pattern[str], text: str, numbers: int) -> bool:
+    """Whether the text has the form that was asked for, with so many numbers, overlong ones included."""
+    return bool(form.fullmatch(text)) and len(re.findall(r"\d+", text)) == numbers
 
 
 def _places(text: str, shown: int, forms: tuple[re.Pattern[str], ...]) -> tuple[list[int], bool]:

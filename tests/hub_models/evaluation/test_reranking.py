@@ -77,29 +77,29 @@ def test_recall_at_the_depth_of_the_pool_stays(knows: Judge, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("kind", "chosen"), [("oracle", "tourrank:5"), ("noisy", "tourrank:5"), ("topical", "identity")]
+    ("kind", "chosen"), [("oracle", "tourrank:2"), ("noisy", "tourrank:2"), ("topical", "identity")]
 )
 def test_the_policy_trusts_an_oracle_and_not_a_topical_judge(
     kind: str, chosen: str, knows: Judge, tmp_path: Path
 ) -> None:
     judges: dict[str, Judge] = {"oracle": knows, "noisy": noisy(knows), "topical": topical}
     with endpoint(answering(judges[kind])) as served:
-        results = evaluated(served, "auto", tmp_path)
+        results = evaluated(served, "auto,tourrank:2,listwise", tmp_path)
         asked = len(served.bodies)
         first, run = results.tasks[MATH].runs
         choice = run.diagnostics["choice"]
         assert choice["policy"] == run.diagnostics["policy"] == chosen and choice["queries"] == 8
-        assert set(choice["candidates"]) == {"identity", "tourrank:5", "listwise:20"}
+        assert set(choice["candidates"]) == {"identity", "tourrank:2", "listwise:20"}
         # Eight development queries are asked by both policies, the sixteen others by the chosen one alone.
         assert sum("Order all" in q for q in served.questions) == 8
         assert len({read(b).query for b in served.bodies}) == (8 if chosen == "identity" else 24)
         if chosen == "identity":
             assert run.mean("overall", MAIN) == first.mean("overall", MAIN)
         else:
-            assert run.mean("overall", MAIN) > 0.8
-        evaluated(served, "auto", tmp_path)  # everything is there
+            assert run.mean("overall", MAIN) > 0.6
+        evaluated(served, "auto,tourrank:2,listwise", tmp_path)  # everything is there
         (tmp_path / "results.json").unlink()
-        again = evaluated(served, "auto", tmp_path)  # measured anew, nothing asked anew
+        again = evaluated(served, "auto,tourrank:2,listwise", tmp_path)  # measured anew, nothing asked anew
         assert len(served.bodies) == asked and again.tasks[MATH].runs[1].slices == run.slices
     said = report(results, MATH)
     assert f"auto: {chosen}" in said and f"{chosen} was chosen on 8 development queries in 4 groups" in said

@@ -42,6 +42,7 @@ def test_case_25(case: dict[str, object]) -> None:
         ("[0] > [5] > [-1]", [1, 2, 3, 4], "fallback"),
         ("9" * 5000 + " > [2]", [2, 1, 3, 4], "repaired"),  # int() refuses so many digits
         ("[2] > [2] > [1]", [2, 1, 3, 4], "repaired"),
+        ("[999999999999] > [2] > [1] > [4] > [3]", [2, 1, 4, 3], "repaired"),
     ],
 )
 def test_ranking_of_four(reply: str, first: list[int], outcome: str) -> None:
@@ -160,5 +161,5 @@ def test_20_000_replies() -> None:
     assert counts["unclosed thinking"] == Counter(fallback=1200)
     for kind in ("well formed", "thinking", "full width"):
         assert counts[kind]["parsed"] > 1000 and not counts[kind]["fallback"]  # a tenth is said to be truncated
-    for kind in ("fenced", "prose with digits", "numbered list", "labels"):
+    for kind in ("fenced", "prose with digits", "numbered list", "labels", "out of range"):
         assert counts[kind] == Counter(repaired=1200)
