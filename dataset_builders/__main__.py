@@ -6,7 +6,9 @@ import json
 import logging
 import os
 import re
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,10 +17,11 @@ import typer
 from dataset_builders import folder, quality, sources
 from dataset_builders.atomic import write_text
 from dataset_builders.checks import align
+from dataset_builders.generate import GenerationError, LanguageModel
 from dataset_builders.oblique import purity as purity_of
 from dataset_builders.oblique import query_quality
 from dataset_builders.oblique.style_graph import STYLOMETRIC, stylometric
-from dataset_builders.stance import splits, tables
+from dataset_builders.stance import inversions, splits, tables
 from dataset_builders.text import did_you_mean
 
 KINDS = {
@@ -50,12 +53,29 @@ def build(
     source: Annotated[Path | None, typer.Option(help="Your JSONL or parquet, or a folder of them.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the split and of the triplets.")] = 0,
     triplets: Annotated[int | None, typer.Option(help="Rows of each curriculum; by default 6 a cell.")] = None,
+    generate: Annotated[str | None, typer.Option(help="Model that writes new inversions.", metavar="MODEL")] = None,
+    base_url: Annotated[str | None, typer.Option(help="Its OpenAI-compatible endpoint; key: OPENAI_API_KEY.")] = None,
+    provider: Annotated[str | None, typer.Option(help="Or its provider on the Hub; key: HF_TOKEN.")] = None,
+    cache: Annotated[Path | None, typer.Option(help="Its answers; by default OUT.replies.sqlite.")] = None,
+    concurrency: Annotated[int, typer.Option(min=1, help="Requests under way at once.")] = 8,
+    requests_per_minute: Annotated[float | None, typer.Option(help="Upper limit.")] = None,
+    price: Annotated[
+        tuple[float, float] | None, typer.Option(help="Dollars per million prompt and completion tokens.")
+    ] = None,
 ) -> None:
     """Build a data set that `load_dataset(OUT, CONFIG)` reads."""
     logging.basicConfig(level=logging.INFO, format="%(levelname)s: %(message)s")
+    logging.getLogger("httpx2").setLevel(logging.WARNING)  # a line for every request otherwise
+    asked = {"base_url": base_url, "provider": provider, "requests_per_minute": requests_per_minute, "price": price}
     try:
-        changed, lines = _build(name, out, source, seed, triplets)
-    except (ValueError, OSError) as error:
+        model = None
+        if generate is not None:
+            cache = cache or out.with_name(f"{out.name}.replies.sqlite")
+            model = partial(LanguageModel, generate, cache=cache, concurrency=concurrency, **asked)  # type: ignore[arg-type]
+        elif any(value is not None for value in (*asked.values(), cache)):
+            raise ValueError("options of a language model without --generate MODEL")
+        changed, lines = _build(name, out, source, seed, triplets, model)
+    except (ValueError, OSError, GenerationError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None
     for line in lines:
@@ -182,13 +202,28 @@ def _write(out: Path | None, text: str) -> None:
         raise typer.Exit(1) from None
 
 
-def _build(name: str, out: Path, source: Path | None, seed: int, triplets: int | None) -> tuple[bool, list[str]]:
+def _build(
+    name: str,
+    out: Path,
+    source: Path | None,
+    seed: int,
+    triplets: int | None,
+    model: Callable[[], LanguageModel] | None,
+) -> tuple[bool, list[str]]:
     prefix, kind = _parse(name)
+    if kind != "inversions" and model is not None:
+        raise ValueError(f"--generate is for {prefix}-stance-inversions; {name} is made without a language model")
     if kind != "triplets" and triplets is not None:
         raise ValueError(f"--triplets is for {prefix}-stance-triplets; {name} takes all there is")
     if prefix == "sample" and source is not None:
         raise ValueError("sample-stance-* is made from the embedded sample alone; give your data a name of its own")
     data = splits.assign(sources.load(prefix, source), seed)
+    report = None
+    if model is not None:
+        folder.check_target(out)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        data, report = inversions.generate(data, model())
+        _write(out.with_name(f"{out.name}.report.json"), _json(report.as_dict()))
     if kind == "triplets":
         built = tables.triplet_tables(data, triplets=triplets, seed=seed)
     elif kind == "arguments":
@@ -201,13 +236,14 @@ def _build(name: str, out: Path, source: Path | None, seed: int, triplets: int |
         built.tables,
         default=built.default,
         licences=licences,
-        summary=tables.summary(name, built, licences),
+        summary=tables.summary(name, built, licences) + (report.summary() if report else ""),
         facts={
             "name": name,
             "seed": seed,
             "arguments": {"triplets": triplets, "source": source.name if source else None},
             "one_sided": built.one_sided,
-        },
+        }
+        | ({"generator": report.generator, "prompt_sha256": report.prompt_sha256} if report else {}),
     )
     lines = [f"{t.config}/{t.split}: {t.rows:,} rows" for t in built.tables]
     lines += [
@@ -215,6 +251,8 @@ def _build(name: str, out: Path, source: Path | None, seed: int, triplets: int |
         for split, ids in built.one_sided.items()
         if ids
     ]
+    if report:
+        lines += [*report.lines(), report.cost()]
     return changed, lines
 
 

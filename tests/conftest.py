@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from tests.hub.clients import TestHub
 
 # The Hub clients read these once, at import: set before anything imports them, and seen by every subprocess.
 _HOME = tempfile.TemporaryDirectory(prefix="slant-tests-")
@@ -45,3 +49,13 @@ def external() -> Path:
     if not folder:
         pytest.skip("SLANT_EXTERNAL names no folder of public data sets")
     return Path(folder)
+
+
+@pytest.fixture
+def loopback_hub() -> Iterator[TestHub]:
+    """An empty Hub on 127.0.0.1 for the unmodified clients (see tests/hub/README.md)."""
+    from tests.hub.clients import TestHub
+
+    with TestHub() as hub:
+        yield hub
+    assert not hub.errors, hub.errors
