@@ -25,6 +25,11 @@ class EvaluatedSplit(StrEnum):
     validation = "validation"
 
 
+class LexicalName(StrEnum):
+    slant = "slant"
+    s = "s"
+
+
 @app.command()
 def main(
     model: Annotated[
@@ -61,7 +66,7 @@ def main(
         Path | None,
         typer.Option(
             file_okay=False,
-            help="Keeps the vectors of oblique tasks here: a killed run goes on, and several processes share.",
+            help="Keeps the vectors here: a killed run goes on, and several processes share.",
         ),
     ] = None,
     allow_dangling: Annotated[
@@ -83,6 +88,27 @@ def main(
     base_url: Annotated[
         str | None, typer.Option(help="Its OpenAI-compatible endpoint; without one a provider of the Hub.")
     ] = None,
+    hybrid: Annotated[
+        str | None,
+        typer.Option(
+            help="Stance tasks: also with BM25 of the claim beside the dense scores, at these weights in [0, 1], with "
+            "commas; 'auto' chooses one by query with what `python -m hub_models tune` fitted."
+        ),
+    ] = None,
+    lexical: Annotated[
+        LexicalName, typer.Option(help="Words and weights of that BM25: ours, or 's', the stance paper's own.")
+    ] = LexicalName.slant,
+    adapter_scale: Annotated[
+        float | None,
+        typer.Option(help="Stance tasks: also with the adapter at this scale, 0 to 2. Default: what tune stored."),
+    ] = None,
+    anchor: Annotated[
+        float | None,
+        typer.Option(
+            help="Stance tasks: also with the model's own base, asked with the claim alone, beside it at this weight "
+            "in [0, 1]. Default: what tune stored."
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Default: RUN/evaluation for a run folder, else results/local/MODEL.")
     ] = None,
@@ -92,6 +118,7 @@ def main(
     logging.getLogger("hub_models").setLevel(logging.INFO)
     use_project_cache()  # before anything imports the Hub clients
     from hub_models.evaluation.figures import draw
+    from hub_models.evaluation.hybrid import variants
     from hub_models.evaluation.policy import keep_choices
     from hub_models.evaluation.report import report
     from hub_models.evaluation.rerank_option import Rerankings, language_model, rerankings
@@ -102,10 +129,13 @@ def main(
         judged = load_tasks(names, data, split.value, allow_dangling=allow_dangling)
         if share_encoding(model, judged, cache, baseline):
             return
+        of_stance = variants(
+            model, judged, hybrid=hybrid, lexical=lexical.value, adapter_scale=adapter_scale, anchor=anchor
+        )
         asked = language_model(llm, base_url, cache)
-        further = Rerankings()
+        reranked = Rerankings()
         if rerank is not None:
-            further = rerankings(
+            reranked = rerankings(
                 rerank,
                 judged,
                 names,
@@ -122,8 +152,8 @@ def main(
             baseline=baseline,
             late_interaction=late_interaction,
             cache=cache,
-            variants=further.stance,
-            oblique_variants=further.oblique,
+            variants=[*of_stance, *reranked.stance],
+            oblique_variants=reranked.oblique,
         )
         keep_choices(model, evaluation.results, judged)
     except (ValueError, OSError, RuntimeError) as error:

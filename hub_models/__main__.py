@@ -64,6 +64,38 @@ def diagnose(
 
 
 @app.command()
+def tune(
+    run: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="A run folder of train.py.")],
+    tasks: Annotated[str, typer.Option(help="One stance task, SOURCE-stance; its validation claims are asked.")],
+    data: Annotated[Path | None, typer.Option(help="Your own data for it: JSONL, parquet or a folder.")] = None,
+    cache: Annotated[
+        Path | None, typer.Option(file_okay=False, help="Keeps the vectors here: a killed run goes on.")
+    ] = None,
+) -> None:
+    """Choose adapter scale, anchor and the weight of BM25 on validation claims, and keep them in RUN's slant.json."""
+    from hub_models.evaluation.figures_levers import draw_levers
+    from hub_models.evaluation.named_tasks import load_tasks
+    from hub_models.evaluation.stance import Judgements
+    from hub_models.evaluation.systems import Encoder
+    from hub_models.evaluation.tuning import TUNING, keep, summary
+    from hub_models.evaluation.tuning import tune as choose
+    from hub_models.manifest import Manifest
+
+    try:
+        Manifest.read(run)
+        ((name, judged),) = load_tasks([tasks], data, "validation", wide=True).items()
+        if not isinstance(judged, Judgements):
+            raise ValueError(f"--tasks: got {tasks!r}, wanted one stance task, such as sample-stance")
+        found = choose(judged, Encoder(str(run), cache), name)
+        keep(run, found)
+        figure = draw_levers(found.curve, found.levers, f"{run.resolve().name} on {name}", run / TUNING)
+    except (ValueError, OSError) as error:
+        raise typer.BadParameter(str(error)) from None
+    typer.echo(summary(found))
+    typer.echo(f"figure   {figure}\nkept in  {run / 'slant.json'}")
+
+
+@app.command()
 def encode(
     model: Annotated[str, typer.Argument(help="Folder or Hub id of an encoder.")],
     texts: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="One text a line, lines end at LF.")],

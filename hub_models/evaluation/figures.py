@@ -34,7 +34,7 @@ _NAMES = {
     "semi_hard": "semi-hard: wrong claim",
     "easy": "easy: wrong both",
 }
-_STYLE: dict[str, Any] = {
+STYLE: dict[str, Any] = {
     "svg.hashsalt": "slant",
     "font.family": "DejaVu Sans",
     "font.size": 9,
@@ -54,7 +54,7 @@ def draw(evaluation: Evaluation, task_name: str) -> list[Path]:
     """
     import matplotlib
 
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         drawn: dict[str, Figure | None] = {}
         if isinstance(evaluation.judged[task_name], stance.Judgements):
             drawn["composition"] = composition(evaluation, task_name)
@@ -64,7 +64,7 @@ def draw(evaluation: Evaluation, task_name: str) -> list[Path]:
                 drawn["gain"] = gain_by_rank(evaluation.results, task_name, evaluation.baseline)
             drawn["cost"] = cost_quality(evaluation.results.tasks[task_name], task_name)
         return [
-            _save(figure, evaluation.folder / "figures", _stem(task_name, name))
+            save(figure, evaluation.folder / "figures", _stem(task_name, name))
             for name, figure in drawn.items()
             if figure is not None
         ]
@@ -187,7 +187,7 @@ def _stem(task_name: str, name: str) -> str:
     return f"{task_name.replace(':', '-')}-{name}"
 
 
-def _save(figure: Figure, folder: Path, stem: str) -> Path:
+def save(figure: Figure, folder: Path, stem: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for suffix, metadata in (("svg", {"Date": None, "Creator": None}), ("png", {"Software": None})):
         buffer = io.BytesIO()

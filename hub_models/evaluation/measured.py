@@ -23,6 +23,9 @@ Encode = Callable[[Sequence[str]], Float32]
 Table = dict[str, NDArray[Any]]
 """Per-query values: columns of one length."""
 
+OWN = "dense"
+"""The baseline that every variant is compared with: the same model's dense run."""
+
 
 @dataclass(frozen=True, eq=False)
 class Measured:

@@ -22,7 +22,9 @@ _SOURCE = re.compile(r"[a-z0-9][a-z0-9_.-]{,99}")  # it names files
 Tasks = dict[str, Judgements | ObliqueJudgements]
 
 
-def load_tasks(names: Sequence[str], data: Path | None, split: Split, *, allow_dangling: bool = False) -> Tasks:
+def load_tasks(
+    names: Sequence[str], data: Path | None, split: Split, *, allow_dangling: bool = False, wide: bool = False
+) -> Tasks:
     """The tasks by name, with their data checked. The key of a task on another split than ``test`` ends in ``:split``.
 
     Args:
@@ -31,6 +33,7 @@ def load_tasks(names: Sequence[str], data: Path | None, split: Split, *, allow_d
         data: Takes the place of the data of the one task named, which may then have any source.
         split: ``test`` or ``validation``.
         allow_dangling: Take oblique judgements of documents that are not in the corpus.
+        wide: Search the claims of stance tasks in the corpus of ``test``.
 
     Raises:
         ValueError: If a name is unknown or cannot name a file, ``data`` is given with several names, or the data is
@@ -68,7 +71,7 @@ def load_tasks(names: Sequence[str], data: Path | None, split: Split, *, allow_d
             oblique_data = oblique_sources.load(source, task, data, allow_dangling=allow_dangling)
             loaded[key] = oblique.judge(oblique_data, source, split)
         else:
-            loaded[key] = stance.judge(load(source, data), split)
+            loaded[key] = stance.judge(load(source, data), split, wide=wide)
     return loaded
 
 

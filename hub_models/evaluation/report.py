@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hub_models.evaluation.measured import OWN
+from hub_models.evaluation.measured import OWN, run_name
 from hub_models.evaluation.report_oblique import oblique_table
 from hub_models.evaluation.results import Comparison, Results, RunResult, TaskResult
 from hub_models.evaluation.stance_ranking import ORACLE
@@ -55,11 +55,9 @@ def table(results: Results, task_name: str, baseline: Results | None = None) -> 
     if any(bare.values()):
         lines.append("claim alone, no instruction")
     lines += [_line(f"  {label}", _means(run, "overall")) for label, run in bare.items() if run]
-    for run in (run for run in task.runs if run.strategy == "rerank"):
-        lines.append(f"{run.params['policy']} on the first {run.params['depth']} documents of {name}")
-        lines.append(_line("  reranked", _means(run, "overall")))
-        own = {c.metric: c for c in run.compare if c.baseline == OWN and c.slice == "overall"}
-        lines.append(_line("  difference", [_difference(own.get(metric)) for metric in COLUMNS]))
+    for run in task.runs[1:]:
+        if run.strategy != "claim_only":
+            lines += _further(run, name)
     reached = dense.mean("overall", ORACLE)
     ceiling = ["", _number(reached), "0.000", _number(None if reached is None else 1 - reached), "0.000"]
     topic = "the base" if results.model.adapter_sha256 else "the model itself"
@@ -81,6 +79,21 @@ def _slice(
     yield _line(f"  {name}", _means(dense, slice_name))
     if any((slice_name, metric) in compared for metric in COLUMNS):
         yield _line("  difference", [_difference(compared.get((slice_name, metric))) for metric in COLUMNS])
+
+
+def _further(run: RunResult, name: str) -> Iterator[str]:
+    """A run beside the first one, and the difference to that."""
+    own = {c.metric: c for c in run.compare if (c.baseline, c.slice) == (OWN, "overall")}
+    yield f"{run_name(run.strategy, run.params)} · overall, and its difference to the dense run"
+    yield _line(f"  {name}", _means(run, "overall"))
+    yield _line("  difference", [_difference(own.get(metric)) for metric in COLUMNS])
+    if chosen := run.diagnostics.get("lambda"):
+        gain = chosen["auto_minus_fixed"]
+        interval = "" if gain["low"] is None else f" [{gain['low']:+.3f},{gain['high']:+.3f}]"
+        yield (
+            f"  P@R at the best fixed weight of validation, {chosen['fixed_weight']}: {chosen['fixed']:.3f}; "
+            f"auto: {gain['delta']:+.3f}{interval}; an oracle for each query: {chosen['oracle']:.3f}"
+        )
 
 
 def _title(slice_name: str, task: TaskResult, dense: RunResult) -> str:

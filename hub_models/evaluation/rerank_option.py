@@ -75,18 +75,13 @@ def rerankings(
 
     Raises:
         ValueError: If a name is unknown, a language model is missing, stance tasks are to be reranked by anything but
-            a cross-encoder, both families are at hand, or ``auto`` has no development queries.
+            a cross-encoder, or ``auto`` has no development queries.
     """
     parts = [part.strip() for part in option.split(",") if part.strip()]
     policies, tournaments = _read(parts)
     stances = [name for name, judged in tasks.items() if isinstance(judged, Judgements)]
-    if stances and (len(stances) < len(tasks) or any(not part.startswith("cross-encoder:") for part in parts)):
-        raise ValueError(
-            f"got --rerank {option} on {', '.join(tasks)}, wanted cross-encoder:ID for stance tasks, and the two "
-            "families in calls of their own"
-        )
-    if stances:
-        return Rerankings(stance=tuple(StanceReranking(policy, depth) for policy in policies))
+    if stances and any(not part.startswith("cross-encoder:") for part in parts):
+        raise ValueError(f"got --rerank {option} on {', '.join(stances)}, wanted cross-encoder:ID for stance tasks")
     auto = "auto" in parts
     among = tuple(policies) or AUTO
     asks = [str(p) for p in (among if auto else policies) if p.asks] + [p for p in parts if p.startswith(_OTHERS[1:])]
@@ -99,7 +94,8 @@ def rerankings(
     found += [Reranking(policy, setting) for policy in policies if not auto]
     found += [Rewriting(setting)] if "rewrite" in parts else []
     found += [OracleTournament(y, setting) for y in tournaments]
-    return Rerankings(oblique=tuple(found))
+    of_stance = tuple(StanceReranking(policy, depth) for policy in policies if stances)
+    return Rerankings(of_stance, tuple(found) if len(stances) < len(tasks) else ())
 
 
 def _read(parts: Sequence[str]) -> tuple[list[Policy], list[int]]:

@@ -34,11 +34,11 @@ from hub_models.evaluation.results import (
 )
 from hub_models.evaluation.stance import Judgements
 from hub_models.evaluation.stance_ranking import with_ceilings
-from hub_models.evaluation.systems import Encoder, LateInteraction, Reference, System, is_reference, system
+from hub_models.evaluation.systems import Encoder, LateInteraction, Reference, System, system
 from hub_models.evaluation.variants import ObliqueVariant, Variant
 from hub_models.processes import rank_and_count
 
-__all__ = ["OWN", "Evaluation", "Tasks", "evaluate_model", "load_tasks", "read_table", "share_encoding"]
+__all__ = ["Evaluation", "Tasks", "evaluate_model", "load_tasks", "read_table", "share_encoding"]
 
 logger = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ def evaluate_model(
             with nothing.
         late_interaction: The model has a vector for each token.
         cache: Folder that keeps the vectors of oblique tasks: a killed evaluation goes on where it was.
-        variants: What is measured of stance tasks beside the dense run, each as a run of its own. The baseline is
+        variants: What is measured of the stance tasks beside the dense run, each as a run of its own. The baseline is
             measured with those that take it.
         oblique_variants: The same of oblique tasks, beside their first run. The baseline is measured without them.
 
@@ -98,15 +98,10 @@ def evaluate_model(
         raise ValueError(
             f"got {', '.join(stances)}, wanted oblique tasks: late interaction is not measured on stance tasks"
         )
-    if variants and (len(stances) < len(tasks) or is_reference(model)):
+    if oblique_variants and late_interaction:
         raise ValueError(
-            f"got {model!r} on {', '.join(tasks)} and the further runs {_named(variants)}, wanted an encoder and "
-            "stance tasks alone"
-        )
-    if oblique_variants and (stances or late_interaction):
-        raise ValueError(
-            f"got {model!r} on {', '.join(tasks)} and the further runs {_named(oblique_variants)}, wanted oblique "
-            "tasks alone, and a model with one vector a text, bm25 or random"
+            f"got late interaction and the further runs {_named(oblique_variants)}, wanted a model with one vector a "
+            "text, bm25 or random"
         )
     folder = out or default_folder(model)
     other: Results | None = None
@@ -187,7 +182,7 @@ def _measure(
             results.write(path)
         else:
             logger.info("%s on %s: already measured, %s", measurable.info.id, name, path)
-        further: list[Variant | ObliqueVariant] = [*variants, *oblique_variants]
+        further: Sequence[Variant | ObliqueVariant] = variants if isinstance(judged, Judgements) else oblique_variants
         for variant in further:
             if task.run(variant.strategy, variant.params) is None:
                 logger.info("%s on %s: %s", measurable.info.id, name, run_name(variant.strategy, variant.params))

@@ -77,8 +77,14 @@ class Judgements:
         }
 
 
-def judge(data: StanceData, split: Split) -> Judgements:
+def judge(data: StanceData, split: Split, *, wide: bool = False) -> Judgements:
     """Lay out a split's claims, documents and labels.
+
+    Args:
+        data: The stance data.
+        split: Whose claims are asked about.
+        wide: Search in the corpus of ``test`` whatever the split. A small corpus flatters whoever neglects the topic,
+            so what is chosen on validation claims is chosen there.
 
     Raises:
         ValueError: If the split has no claim, some claims have a split and some have none, or no claim has an
@@ -98,7 +104,7 @@ def judge(data: StanceData, split: Split) -> Judgements:
         if not sizes[split]:
             there = {s: sizes[s] for s in SPLITS if sizes[s]}
             raise ValueError(f"{data.source}: the split {split!r} has no claim; got {there}; pass another --split")
-        corpus = data.restrict({"test", "validation"} if split == "test" else {split})
+        corpus = data.restrict({"test", "validation"} if wide or split == "test" else {split})
     claims = [c for c in corpus.claims if c.split in (split, None)]
     related = corpus.labels()
     documents = sorted(corpus.arguments, key=lambda a: a.argument_id)

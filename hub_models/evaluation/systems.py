@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,7 +13,7 @@ import numpy as np
 from sentence_transformers import SentenceTransformer
 
 from hub_models import encoder, trained_claims
-from hub_models.adapter import adapter_off
+from hub_models.adapter import adapter_off, adapter_scaled
 from hub_models.corpus import encode_corpus
 from hub_models.evaluation import oblique_runs, stance_runs
 from hub_models.evaluation.measured import Measured
@@ -31,7 +32,7 @@ class Encoder:
 
     Args:
         path_or_id: Folder or Hub id.
-        cache: Keeps the vectors of oblique tasks.
+        cache: Keeps the vectors for later.
 
     Attributes:
         path_or_id: As given.
@@ -54,7 +55,7 @@ class Encoder:
         self.info = ModelInfo(**asdict(encoder.identity(self._loaded, path_or_id)))
         self.query_template = encoder.query_template_of(path_or_id)
         self.trained_claims = trained_claims.read(path_or_id)
-        self._vectors: dict[str, Float32] = {}
+        self._vectors: dict[float, dict[str, Float32]] = {}
 
     @property
     def device(self) -> str:
@@ -72,14 +73,18 @@ class Encoder:
             and (self.info.id, self.info.revision) == (other.info.base, other.info.base_revision)
         )
 
-    def encode(self, texts: Sequence[str]) -> Float32:
-        missing = [text for text in dict.fromkeys(texts) if text not in self._vectors]
-        self._vectors.update(zip(missing, encode_corpus(missing, self._loaded), strict=True))
-        return np.stack([self._vectors[text] for text in texts])
+    def encode(self, texts: Sequence[str], adapter_scale: float = 1.0) -> Float32:
+        """float32[n, d]; with the adapter at another scale, down to 0, which is the base."""
+        known = self._vectors.setdefault(adapter_scale, {})
+        missing = [text for text in dict.fromkeys(texts) if text not in known]
+        scaled = adapter_scaled(self._loaded, adapter_scale) if adapter_scale else adapter_off(self._loaded)
+        with scaled if adapter_scale != 1 else nullcontext():
+            known.update(zip(missing, encode_corpus(missing, self._loaded, cache_dir=self._cache), strict=True))
+        return np.stack([known[text] for text in texts])
 
     def encode_base(self, texts: Sequence[str]) -> Float32:
-        with adapter_off(self._loaded):
-            return encode_corpus(texts, self._loaded)
+        """float32[n, d] with the adapter off."""
+        return self.encode(texts, 0.0)
 
     def search(self, judged: Judgements | ObliqueJudgements, base: Encoder | None = None) -> dict[Strategy, Measured]:
         """The runs that a task has in any case.

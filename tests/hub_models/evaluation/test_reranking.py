@@ -150,7 +150,7 @@ def test_gold_takes_the_last_places_of_the_pool() -> None:
         ("auto,identity", MATH, "validation", "on the validation split, on which it would choose"),
         (",", MATH, "test", "got an empty --rerank"),
         ("identity", "sample-stance", "test", "wanted cross-encoder:ID for stance tasks"),
-        ("cross-encoder:a/b", f"sample-stance,{MATH}", "test", "the two families in calls of their own"),
+        ("cross-encoder:a/b,identity", f"sample-stance,{MATH}", "test", "on sample-stance, wanted cross-encoder:ID"),
     ],
 )
 def test_options_that_cannot_be(option: str, task: str, split: str, said: str) -> None:
