@@ -39,7 +39,8 @@ def main(
     tasks: Annotated[
         str,
         typer.Option(
-            help="SOURCE-stance or SOURCE-obliq-TASK, several with commas; 'stance' or 'obliq' for all at hand."
+            help="SOURCE-stance or SOURCE-obliq-TASK, several with commas; 'stance' or 'obliq' for all at hand; "
+            "'nanobeir'."
         ),
     ],
     data: Annotated[
@@ -61,6 +62,10 @@ def main(
     ] = EvaluatedSplit.test,
     late_interaction: Annotated[
         bool, typer.Option("--late-interaction", help="The model has a vector for each token. Oblique tasks.")
+    ] = False,
+    ablation: Annotated[
+        bool,
+        typer.Option("--ablation", help="Delete the queries' words one at a time: RIS, RCS and DI. Stance tasks."),
     ] = False,
     cache: Annotated[
         Path | None,
@@ -152,6 +157,7 @@ def main(
             baseline=baseline,
             late_interaction=late_interaction,
             cache=cache,
+            ablation=ablation,
             variants=[*of_stance, *reranked.stance],
             oblique_variants=reranked.oblique,
         )

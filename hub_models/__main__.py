@@ -64,6 +64,34 @@ def diagnose(
 
 
 @app.command()
+def probe(
+    model: Annotated[str, typer.Option(help="Folder or Hub id of any encoder.")],
+    source: Annotated[str, typer.Option(help="A source whose test claims have inverted arguments.")] = "sample",
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Your own pairs instead: JSONL or parquet with claim, original, original_stance, inverted."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(file_okay=False, help="Default: RUN/evaluation or results/local/MODEL.")
+    ] = None,
+) -> None:
+    """Measure an encoder's sense of stance with minimal pairs: probe.json, a picture, and a table."""
+    from hub_models.evaluation import probe as module
+    from hub_models.evaluation.figures import draw_probe
+    from hub_models.evaluation.places import default_folder
+
+    try:
+        pairs = module.pairs_of(source, data)
+        found = module.probe(model, pairs, source if data is None else data.stem)
+        folder = out or default_folder(model)
+        found.write(folder / module.PROBE_NAME)
+        drawn = draw_probe(found, folder)
+    except (ValueError, OSError) as error:
+        raise typer.BadParameter(str(error)) from None
+    typer.echo(f"{module.report(found)}\n\nresults  {folder / module.PROBE_NAME}\nfigure   {drawn}")
+
+
+@app.command()
 def tune(
     run: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="A run folder of train.py.")],
     tasks: Annotated[str, typer.Option(help="One stance task, SOURCE-stance; its validation claims are asked.")],

@@ -23,7 +23,7 @@ from huggingface_hub.repocard import REGEX_YAML_BLOCK
 
 from dataset_builders.atomic import write_text
 from dataset_builders.instructions import UNSEEN, query_prefix
-from hub_models.card_results import evaluation_results, task_table
+from hub_models.card_results import COST_COLUMNS, cost_rows, evaluation_results, task_table
 from hub_models.evaluation.report import COLUMNS
 from hub_models.evaluation.results import Results
 from hub_models.manifest import ADAPTER_NAME, Manifest, check_adapter, is_machine_path
@@ -46,6 +46,15 @@ _TAGS = ("sentence-transformers", "sentence-similarity", "feature-extraction", "
 # The wheel packs the templates beside this file; in a checkout they stand at the top.
 _HERE = Path(__file__).resolve().parent
 _TEMPLATES = (_HERE / "model_cards", _HERE.parent / "model_cards")
+
+# By the end of a figure's name.
+_ALT = {
+    "-composition": "Share of right documents and of each error among the first R",
+    "-top5": "One claim, the first five documents of base and adapter",
+    "-ablation-sensitivity": "Word ablation: relative sensitivity to instruction and claim",
+    "-ablation-direction": "Word ablation: what deleting the stance word does to right arguments and hard negatives",
+    "-ablation-heatmap": "Word ablation: one query, word by word, against each argument on its claim",
+}
 
 _OF_MARKDOWN = re.compile(r"[\\`*\[\]<>&|~$]|(?<!\w)_|_(?!\w)")
 _HUB_ID = re.compile(r"[\w.-]+(?:/[\w.-]+)?")
@@ -196,11 +205,18 @@ def _render(manifest: Manifest, recipe: Recipe, results: Results | None, drawn: 
         negatives=recipe.global_batch * (1 + recipe.negatives_per_anchor) - 1,
         tables=[table for table in tables if table is not None],
         columns=COLUMNS,
-        figures=drawn,
+        cost=cost_rows(results),
+        cost_columns=COST_COLUMNS,
+        figures=[(path, _alt(path)) for path in drawn],
         licence=release_licence(manifest),
         example=example,
         prefix=query_prefix(manifest.query_template, example),
     )
+
+
+def _alt(path: str) -> str:
+    stem = Path(path).stem
+    return next((alt for end, alt in _ALT.items() if stem.endswith(end)), stem)
 
 
 def _literal(text: str) -> str:

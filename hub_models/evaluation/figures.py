@@ -14,10 +14,14 @@ import numpy as np
 
 from dataset_builders.atomic import write_bytes
 from hub_models.evaluation import stance
+from hub_models.evaluation.ablation_results import read_ablation
 from hub_models.evaluation.figure_cost import cost_quality
+from hub_models.evaluation.figures_ablation import direction, heatmap, median_query, sensitivity
 from hub_models.evaluation.figures_oblique import gain_by_rank
 from hub_models.evaluation.measured import Table
 from hub_models.evaluation.metrics import COMPOSITION, STANCE_BIT, document_kinds
+from hub_models.evaluation.oblique import ObliqueJudgements
+from hub_models.evaluation.probe import Probe, picture
 from hub_models.evaluation.run import Evaluation, read_table
 
 if TYPE_CHECKING:
@@ -48,9 +52,9 @@ def draw(evaluation: Evaluation, task_name: str) -> list[Path]:
     """Draw a task's figures as PNG and SVG into ``figures/`` beside the results.
 
     Returns:
-        The PNG files: of a stance task the composition, and the example where there is a baseline to set it beside;
-        of an oblique task the gain over the baseline by rank, where there is one, and what its rerankers cost, where
-        there are some.
+        The PNG files: of a stance task the composition, and the example where there is a baseline to set it beside,
+        and those of a word ablation; of an oblique task the gain over the baseline by rank, where there is one, and
+        what its rerankers cost, where there are some.
     """
     import matplotlib
 
@@ -59,7 +63,8 @@ def draw(evaluation: Evaluation, task_name: str) -> list[Path]:
         if isinstance(evaluation.judged[task_name], stance.Judgements):
             drawn["composition"] = composition(evaluation, task_name)
             drawn["top5"] = top_five(evaluation, task_name) if evaluation.baseline else None
-        else:
+            drawn |= _ablation(evaluation, task_name)
+        elif isinstance(evaluation.judged[task_name], ObliqueJudgements):
             if evaluation.baseline:
                 drawn["gain"] = gain_by_rank(evaluation.results, task_name, evaluation.baseline)
             drawn["cost"] = cost_quality(evaluation.results.tasks[task_name], task_name)
@@ -68,6 +73,32 @@ def draw(evaluation: Evaluation, task_name: str) -> list[Path]:
             for name, figure in drawn.items()
             if figure is not None
         ]
+
+
+def _ablation(evaluation: Evaluation, task_name: str) -> dict[str, Figure]:
+    """The figures of a word ablation, beside the baseline's if that has one too."""
+    judged, run = evaluation.judged[task_name], evaluation.results.tasks[task_name].run("dense")
+    own = read_ablation(evaluation.folder, run) if run else None
+    if own is None or not isinstance(judged, stance.Judgements):
+        return {}
+    tables: dict[str, Table] = {}
+    if evaluation.baseline and evaluation.baseline_folder:
+        of_base = evaluation.baseline.tasks[task_name].run("dense")
+        base = read_ablation(evaluation.baseline_folder, of_base) if of_base else None
+        tables |= {} if base is None else {"base": base}
+    tables[_label(evaluation)] = own
+    title = _title(evaluation, task_name)
+    example = median_query(own)
+    drawn = {"ablation-sensitivity": sensitivity(tables, title), "ablation-direction": direction(tables, title)}
+    return drawn | ({"ablation-heatmap": heatmap(judged, tables, example)} if example else {})
+
+
+def draw_probe(found: Probe, folder: Path) -> Path:
+    """Draw a probe's picture into its folder, as PNG and SVG."""
+    import matplotlib
+
+    with matplotlib.rc_context(STYLE):
+        return save(picture(found), folder, "probe")
 
 
 def composition(evaluation: Evaluation, task_name: str) -> Figure:
