@@ -25,6 +25,10 @@ class EvaluatedSplit(StrEnum):
     validation = "validation"
 
 
+class Comparable(StrEnum):
+    published = "published"
+
+
 class LexicalName(StrEnum):
     slant = "slant"
     s = "s"
@@ -93,6 +97,9 @@ def main(
     base_url: Annotated[
         str | None, typer.Option(help="Its OpenAI-compatible endpoint; without one a provider of the Hub.")
     ] = None,
+    compare: Annotated[
+        Comparable | None, typer.Option(help="Set the paper's own numbers of this model beside it. Stance tasks.")
+    ] = None,
     hybrid: Annotated[
         str | None,
         typer.Option(
@@ -126,12 +133,15 @@ def main(
     from hub_models.evaluation.hybrid import variants
     from hub_models.evaluation.policy import keep_choices
     from hub_models.evaluation.report import report
+    from hub_models.evaluation.report_published import beside_published, curriculum_of
     from hub_models.evaluation.rerank_option import Rerankings, language_model, rerankings
     from hub_models.evaluation.run import evaluate_model, load_tasks, share_encoding
+    from hub_models.evaluation.stance import Judgements
 
     try:
         names = [name.strip() for name in tasks.split(",")]
         judged = load_tasks(names, data, split.value, allow_dangling=allow_dangling)
+        curriculum = curriculum_of(model) if compare else None
         if share_encoding(model, judged, cache, baseline):
             return
         of_stance = variants(
@@ -168,6 +178,8 @@ def main(
     failed = False
     for name in judged:
         typer.echo(report(evaluation.results, name, evaluation.baseline))
+        if compare and isinstance(judged[name], Judgements):
+            typer.echo(beside_published(evaluation.results, name, curriculum))
         try:
             for figure in draw(evaluation, name):
                 typer.echo(f"figure   {figure}")

@@ -74,6 +74,7 @@ def evaluate_model(
     variants: Sequence[Variant] = (),
     oblique_variants: Sequence[ObliqueVariant] = (),
     ablation: bool = False,
+    query_template: str | None = None,
 ) -> Evaluation:
     """Measure a model, and a baseline to compare it with, on some tasks.
 
@@ -90,6 +91,7 @@ def evaluate_model(
             measured with those that take it.
         oblique_variants: The same of oblique tasks, beside their first run. The baseline is measured without them.
         ablation: Delete the words of stance queries one at a time, of model and baseline (`ablation`).
+        query_template: Formats the model's queries in place of its own template: of a base, that of its adapters.
 
     Raises:
         FileNotFoundError: If a model, a results file or a baseline's per-query values are not there.
@@ -128,6 +130,8 @@ def evaluate_model(
         check_writable(other_folder)
     check_writable(folder)
     measurable = LateInteraction(model) if late_interaction else system(model, cache)
+    if query_template is not None and isinstance(measurable, Encoder):
+        measurable.query_template = query_template
     refused = [v for v in variants if not (isinstance(measurable, Encoder) and v.takes(measurable))]
     if refused:
         raise ValueError(f"{model}: got {_named(refused)}, wanted what this model can do; {refused[0].needs}")
