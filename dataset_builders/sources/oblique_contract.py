@@ -1,4 +1,4 @@
-"""Oblique tasks as we publish them: ``{source}-obliq-bench`` with its configs ``{task}-corpus``, ``{task}-queries`` …"""
+"""Oblique tasks as we publish them: ``{source}-obliq-bench``, with the configs ``{task}-corpus``, ``-queries`` …"""
 
 from __future__ import annotations
 
