@@ -24,6 +24,7 @@ import numpy as np
 import torch
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
+from datasets import Dataset
 from huggingface_hub import ModelCard
 from peft import get_peft_model_state_dict, set_peft_model_state_dict
 from safetensors import SafetensorError
@@ -99,18 +100,7 @@ def train(recipe: Recipe, out: Path | None = None) -> Path:
 
 
 def _train(run: Path, recipe: Recipe, rows: TrainingSet, batch: int, state: PartialState) -> None:
-    epochs = math.ceil(recipe.epochs)
-    keys, columns = rows.keys(), rows.columns(recipe.query_template, recipe.negatives_per_anchor)
-    closeness = rows.closeness(keys) if recipe.near_claims else None
-    if recipe.loss.name == "both_stances":
-        if batch % 2:
-            raise ValueError(
-                f"recipe {recipe.name}: both_stances takes rows in pairs, and {state.num_processes} processes would "
-                f"get {batch} of the {recipe.global_batch} rows of global_batch each; use fewer or more rows"
-            )
-        pairs = rows.pairs()
-        keys, columns, batch = keys.paired(pairs), paired_columns(columns, pairs), batch // 2
-    sampler = functools.partial(DistinctClaimBatchSampler, keys=keys, epochs=epochs, closeness=closeness)
+    columns, batch, sampler = step_inputs(recipe, rows, batch)
     batches = sampler(columns, batch, seed=recipe.seed)  # fails here, if at all, and counts the steps
     steps = math.ceil(len(batches) / state.num_processes / recipe.accumulation) * recipe.epochs
     partial = run.with_name(f".{run.name}.partial")
@@ -139,6 +129,28 @@ def _train(run: Path, recipe: Recipe, rows: TrainingSet, batch: int, state: Part
     # Training in half precision wraps forward in autocast, which loading the release will not do.
     plain = trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=False)
     _on_main(state, lambda: _finish(run, partial, plain, recipe, rows, trainer.state))
+
+
+def step_inputs(recipe: Recipe, rows: TrainingSet, batch: int) -> tuple[Dataset, int, Callable[..., Any]]:
+    """What reaches the trainer: the columns of texts, how many of their rows a process takes, and the sampler's class.
+
+    Raises:
+        ValueError: If rows are wanted in pairs, and ``batch`` (rows a process and step) would cut one, or the rows
+            cannot be paired.
+    """
+    keys, columns = rows.keys(), rows.columns(recipe.query_template, recipe.negatives_per_anchor)
+    closeness = rows.closeness(keys) if recipe.near_claims else None
+    if recipe.loss.name == "both_stances":
+        if batch % 2:
+            raise ValueError(
+                f"recipe {recipe.name}: both_stances takes rows in pairs, and each of {recipe.global_batch // batch} "
+                f"processes would get {batch} of the {recipe.global_batch} rows of global_batch; use fewer processes "
+                "or more rows"
+            )
+        pairs = rows.pairs()
+        keys, columns, batch = keys.paired(pairs), paired_columns(columns, pairs), batch // 2
+    epochs = math.ceil(recipe.epochs)
+    return columns, batch, functools.partial(DistinctClaimBatchSampler, keys=keys, epochs=epochs, closeness=closeness)
 
 
 def _on_main(state: PartialState, work: Callable[[], Any]) -> Any:

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from accelerate import PartialState
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.losses.merged_forward import column_merging_disabled
@@ -175,9 +174,8 @@ def test_both_stances_of_near_claims_are_trained_together(tmp_path: Path) -> Non
 
 def test_a_pair_is_not_cut_by_the_processes(tmp_path: Path) -> None:
     both = recipe(tmp_path, "loss.name=both_stances", f"data={two_sided(tmp_path)}")
-    state = PartialState(cpu=True)
-    with pytest.raises(ValueError, match=r"both_stances takes rows in pairs, and 1 processes would get 1 of the 4"):
-        training._train(tmp_path / "run", both, training_data.read(both), 1, state)
+    with pytest.raises(ValueError, match=r"in pairs, and each of 4 processes would get 1 of the 4 rows"):
+        training.step_inputs(both, training_data.read(both), 1)
 
 
 def test_rows_are_pinned_by_hash(tmp_path: Path) -> None:
