@@ -12,8 +12,11 @@ from sentence_transformers.base.losses.merged_forward import embed_columns
 from sentence_transformers.util import all_gather_with_grad, get_rank
 from torch import Tensor, nn
 
-COLUMNS = ("anchor", "positive", "negative_1", "anchor_2", "positive_2", "negative_2")
-"""A pair's texts: a row that asks for one stance, and a row of the same claim that asks for the other."""
+COLUMNS = ("anchor", "positive", "negative", "other_anchor", "other_positive", "other_negative")
+"""A pair's texts: a row that asks for one stance, and a row of the same claim that asks for the other.
+
+No name begins another: the trainer would put the one column's tokens into the other's features.
+"""
 
 
 class BothStancesLoss(nn.Module):
@@ -25,7 +28,8 @@ class BothStancesLoss(nn.Module):
 
     A step holds two hard negatives of the few that a claim has, but only a small draw of all other arguments. So the
     softmax is leaner on topic than the search will be; ``rest_weight`` counts each text of another claim that many
-    times (the correction of a sampled softmax: log ``rest_weight`` is added to its score).
+    times (the correction of a sampled softmax: log ``rest_weight`` is added to its score). From the first step on it
+    would keep the stance from being learnt at all; `training.RestWeight` lets it count from a later step on.
 
     Args:
         model: The encoder.
@@ -34,7 +38,9 @@ class BothStancesLoss(nn.Module):
         gather: Take the texts of the other processes for negatives too.
     """
 
-    def __init__(self, model: SentenceTransformer, scale: float, rest_weight: float, gather: bool = False) -> None:
+    def __init__(
+        self, model: SentenceTransformer, scale: float, rest_weight: float = 1.0, gather: bool = False
+    ) -> None:
         super().__init__()
         self.model = model
         self.scale = scale
@@ -43,9 +49,9 @@ class BothStancesLoss(nn.Module):
 
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
         """The loss of one step, a scalar. ``sentence_features`` come in the order of `COLUMNS`."""
-        anchor, positive, negative, anchor_2, positive_2, negative_2 = sentence_features
-        queries = embed_columns(self.model, [anchor, anchor_2], separate_first=False)
-        texts = embed_columns(self.model, [positive, negative_2, negative, positive_2], separate_first=False)
+        anchor, positive, negative, other_anchor, other_positive, other_negative = sentence_features
+        queries = embed_columns(self.model, [anchor, other_anchor], separate_first=False)
+        texts = embed_columns(self.model, [positive, other_negative, negative, other_positive], separate_first=False)
         return self.from_vectors(torch.stack(queries, 1), torch.stack(texts, 1))
 
     def from_vectors(self, queries: Tensor, texts: Tensor) -> Tensor:

@@ -84,6 +84,7 @@ class Loss(_Strict):
     scale: float = Field(default=20.0, gt=0)
     mini_batch: int | None = Field(default=None, gt=0, description="Rows embedded at once; cached_mnrl only.")
     rest_weight: float = Field(default=1.0, gt=0, description="Of other claims' texts; both_stances only.")
+    rest_from: float = Field(default=0.0, ge=0, lt=1, description="Share of the steps before rest_weight counts.")
 
     @model_validator(mode="after")
     def _mini_batch_is_for_cached(self) -> Self:
@@ -91,8 +92,11 @@ class Loss(_Strict):
             raise ValueError(
                 f"loss {self.name} with mini_batch {self.mini_batch}: cached_mnrl wants one, the others none"
             )
-        if self.rest_weight != 1 and self.name != "both_stances":
-            raise ValueError(f"loss {self.name} with rest_weight {self.rest_weight}: only both_stances takes one")
+        if (self.rest_weight, self.rest_from) != (1, 0) and self.name != "both_stances":
+            raise ValueError(
+                f"loss {self.name} with rest_weight {self.rest_weight} and rest_from {self.rest_from}: only "
+                "both_stances takes them"
+            )
         return self
 
 

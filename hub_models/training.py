@@ -110,13 +110,16 @@ def _train(run: Path, recipe: Recipe, rows: TrainingSet, batch: int, state: Part
     _require_finite(model, recipe)
     attach_lora(model, recipe)
     arguments = _arguments(recipe, partial, batch, math.ceil(steps), sampler)
+    loss = _loss(model, recipe, gather=state.num_processes > 1)
     trainer = _Trainer(
         model=model,
         args=arguments,
         train_dataset=columns,
-        loss=_loss(model, recipe, gather=state.num_processes > 1),
+        loss=loss,
         callbacks=[RunLog(partial), SamplerCheck(), AdapterCheck(model), CheckpointMark()],
     )
+    if isinstance(loss, BothStancesLoss):
+        trainer.add_callback(RestWeight(loss, recipe.loss.rest_weight, recipe.loss.rest_from))
     trainer.remove_callback(ProgressCallback)
     trainer.add_callback(ProgressBar)
     checkpoint = _last_checkpoint(partial)
@@ -220,7 +223,7 @@ def _arguments(
 def _loss(model: SentenceTransformer, recipe: Recipe, gather: bool) -> Any:
     common: dict[str, Any] = {"scale": recipe.loss.scale, "gather_across_devices": gather}
     if recipe.loss.name == "both_stances":
-        return BothStancesLoss(model, recipe.loss.scale, recipe.loss.rest_weight, gather)
+        return BothStancesLoss(model, recipe.loss.scale, gather=gather)
     if recipe.loss.name == "mnrl":
         return MultipleNegativesRankingLoss(model, **common)
     return CachedMultipleNegativesRankingLoss(model, mini_batch_size=recipe.loss.mini_batch, **common)
@@ -262,6 +265,19 @@ class RunLog(TrainerCallback):  # type: ignore[misc]
         if state.is_world_process_zero:
             entries = [{k: e[k] for k in self.KEYS if k in e} for e in state.log_history if "loss" in e]
             write_text(self._path, "".join(json.dumps(entry) + "\n" for entry in entries))
+
+
+class RestWeight(TrainerCallback):  # type: ignore[misc]
+    """First the stance, then the topic: other claims' texts count once, and ``weight`` times after a share of the
+    steps."""
+
+    def __init__(self, loss: BothStancesLoss, weight: float, start: float) -> None:
+        self._loss = loss
+        self._weight = weight
+        self._start = start
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._loss.rest_weight = self._weight if state.global_step >= self._start * state.max_steps else 1.0
 
 
 class SamplerCheck(TrainerCallback):  # type: ignore[misc]

@@ -73,3 +73,9 @@ def test_two_processes_see_each_others_texts(monkeypatch: pytest.MonkeyPatch) ->
         found.append(float(loss(gather=True, rest_weight=3.0).from_vectors(queries[half], texts[half])))
     whole = float(loss(rest_weight=3.0).from_vectors(queries, texts))
     assert np.mean(found) == pytest.approx(whole, rel=1e-6)
+
+
+def test_no_column_begins_another() -> None:
+    """The trainer gathers a column's features by prefix."""
+    names = losses.COLUMNS
+    assert not [(a, b) for a in names for b in names if a != b and b.startswith(f"{a}_")]

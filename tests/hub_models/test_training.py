@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from dataset_builders.instructions import seen_for
 from hub_models import training, training_data
 from hub_models.adapter import attach_lora
 from hub_models.encoder import load_base
-from hub_models.losses import COLUMNS
+from hub_models.losses import COLUMNS, BothStancesLoss
 from hub_models.manifest import Manifest
 from hub_models.recipe import Recipe
 from hub_models.training import train
@@ -135,9 +136,9 @@ def test_rows_are_paired_by_claim_and_share_no_text(tmp_path: Path) -> None:
     assert len(same) <= 8
     columns = training_data.paired_columns(rows.columns("{instruction} {claim}", 1), pairs)
     assert tuple(columns.column_names) == COLUMNS
-    assert columns[0]["positive"].startswith("support 0") and columns[0]["negative_1"].startswith("attack 0")
-    assert columns[0]["positive_2"].startswith("attack") and columns[0]["negative_2"].startswith("support")
-    assert columns[0]["anchor"] != columns[0]["anchor_2"]
+    assert columns[0]["positive"].startswith("support 0") and columns[0]["negative"].startswith("attack 0")
+    assert columns[0]["other_positive"].startswith("attack") and columns[0]["other_negative"].startswith("support")
+    assert columns[0]["anchor"] != columns[0]["other_anchor"]
 
 
 def test_rows_beyond_the_rarer_stance_have_no_partner(tmp_path: Path) -> None:
@@ -165,11 +166,28 @@ def test_a_claim_is_closest_to_itself_and_to_its_topic(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("ungated")
 def test_both_stances_of_near_claims_are_trained_together(tmp_path: Path) -> None:
-    options = ["loss.name=both_stances", "loss.rest_weight=10", "near_claims=true", f"data={two_sided(tmp_path)}"]
+    options = [
+        "loss.name=both_stances",
+        "loss.rest_weight=10",
+        "loss.rest_from=0.5",
+        "near_claims=true",
+        f"data={two_sided(tmp_path)}",
+    ]
     run = train(recipe(tmp_path, *options, "epochs=2"), tmp_path / "run")
     assert Manifest.read(run).steps == 32  # 64 rows are 32 pairs, two of them a step
     log = [json.loads(line) for line in (run / "train.log").read_text().splitlines()]
-    assert log[-1]["loss"] < log[0]["loss"]
+    # Vectors of a random model lie close together: log 7 with seven texts, log 43 once four of them count tenfold.
+    assert log[-1]["loss"] > log[0]["loss"] + 1
+
+
+def test_the_rest_counts_from_its_share_of_the_steps_on() -> None:
+    loss = BothStancesLoss(None, 20.0)  # type: ignore[arg-type]
+    callback = training.RestWeight(loss, 30.0, 0.4)
+    weights = []
+    for step in range(10):
+        callback.on_step_begin(None, SimpleNamespace(global_step=step, max_steps=10), None)
+        weights.append(loss.rest_weight)
+    assert weights == [1.0] * 4 + [30.0] * 6
 
 
 def test_a_pair_is_not_cut_by_the_processes(tmp_path: Path) -> None:
