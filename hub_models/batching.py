@@ -256,7 +256,7 @@ class DistinctClaimBatchSampler(DefaultBatchSampler):  # type: ignore[misc]
         foes, offsets = keys.foes.tolist(), keys.offsets.tolist()
 
         totals = remaining.tolist()
-        due = [(draw() / n, claim) for claim, n in enumerate(totals)]
+        due = [(draw() / n, claim) for claim, n in enumerate(totals) if n]
         heapq.heapify(due)
         claims_with = np.bincount(remaining)  # claims_with[r] claims have r rows left
         left, most = len(keys), int(remaining.max())
