@@ -20,7 +20,7 @@ from dataset_builders.generate import GenerationError, LanguageModel
 from dataset_builders.hub_errors import HubError
 from dataset_builders.oblique import purity as purity_of
 from dataset_builders.oblique import query_quality
-from dataset_builders.oblique.style_graph import STYLOMETRIC, stylometric
+from dataset_builders.oblique.stylometry import STYLOMETRIC, stylometric
 from dataset_builders.text import did_you_mean
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dataset_builders.oblique.style_graph import stylometric
+from dataset_builders.oblique.stylometry import stylometric
 
 LONG = [
     "We had, of course, been there before; and yet, for all that, we were afraid of the {}.",
