@@ -28,7 +28,7 @@ KINDS = {
 }
 GENERATED = ("stance-inversions", "obliq-queries", "obliq-style-pairs")
 """Kinds that a language model may write."""
-ROWS = ("obliq-queries", "obliq-style-pairs")
+ROW_KINDS = ("obliq-queries", "obliq-style-pairs")
 """Kinds of oblique training rows."""
 _OPTIONS = {
     "obliq-queries": ("lens", "documents", "from_rank"),
@@ -156,7 +156,7 @@ def prepare(
     _check_options(name, kind, options or training.Options())
     if kind == "obliq-bench":
         return _oblique(name, prefix, facts)
-    if kind in ROWS:
+    if kind in ROW_KINDS:
         return _oblique_rows(name, prefix, kind, source, facts, model, options or training.Options(), seed)
     data = splits.assign(sources.load(prefix, source), seed)
     if data.revision is not None:

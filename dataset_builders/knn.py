@@ -146,6 +146,7 @@ def _prepare(
         out = [shared.get(s, own) if s is not None else own for s, own in zip(sources, out, strict=True)]
     return norms, out
 
+
 def lengths(vectors: Float32) -> Float32:
     """float32[n], the Euclidean length of each row."""
     blocks = [np.linalg.norm(vectors[i : i + _DOCUMENTS], axis=1) for i in range(0, len(vectors), _DOCUMENTS)]

@@ -99,9 +99,7 @@ class Miner:
         start = min(from_rank, max(0, matching - number))
         return [self.ids[row] for row in rows[start : start + number]]
 
-    def _ranking(
-        self, scores: NDArray[np.float32], depth: int, seed: Sequence[int]
-    ) -> tuple[list[int], bool]:
+    def _ranking(self, scores: NDArray[np.float32], depth: int, seed: Sequence[int]) -> tuple[list[int], bool]:
         """The best documents, at least ``depth`` of them, and whether these are all."""
         found = np.arange(len(scores))
         if depth < len(scores):

@@ -1,4 +1,4 @@
-"""Have a language model write one text for each document: asked, held against the gate, asked once more, or dropped."""
+"""Have a language model write one text for each document: held against the gate, asked once more, or dropped."""
 
 from __future__ import annotations
 

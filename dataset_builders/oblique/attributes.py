@@ -45,13 +45,13 @@ You get a passage of prose. Describe its author's hand in one line of at most fo
 sentences, rhythm, punctuation, whom it speaks to, kinds of words, figures it favours, how it opens and closes. Say \
 nothing of what the passage is about: the description must fit what the same author writes on any other subject.""",
     "congress": """\
-You get an exchange from a hearing. Describe in one or two sentences what happens between the people: who presses, who \
-yields, by what move the exchange turns, what is left standing at the end. Speak of roles ("a member", "a witness"), \
+You get an exchange from a hearing. Describe in one or two sentences what happens between the people: who presses, \
+who yields, by what move the exchange turns, what is left standing at the end. Speak of roles ("a member", "a witness"), \
 in words that do not occur in the exchange, and leave its subject as vague as a bystander would after a year.""",
     "wildchat": """\
-You get a conversation of a person with an assistant. Describe in one or two sentences the way in which the assistant \
-fails: what it loses, repeats, invents, overlooks or concedes, and when. Leave out what the conversation is about: the \
-description must fit the same failure in any other conversation.""",
+You get a conversation of a person with an assistant. Describe in one or two sentences the way in which the \
+assistant fails: what it loses, repeats, invents, overlooks or concedes, and when. Leave out what the conversation is \
+about: the description must fit the same failure in any other conversation.""",
 }
 
 PROMPTS: Final[dict[ObliqueTaskName, str]] = {task: f"{what}\n\n{_RULES}" for task, what in _WHAT.items()}

@@ -40,8 +40,8 @@ manner, as if the objects were unknown.
     "tip_of_tongue": f"""\
 You get an exchange and a description of what happens in it. Write the query of somebody who heard it long ago and \
 tries to find it again: a spoken, hesitant recollection of two or three sentences.
-- What is left is the gist of the clash, an impression of the people by their roles, perhaps one half-remembered image \
-told in other words. The rest is lost, and some of it is uncertain.
+- What is left is the gist of the clash, an impression of the people by their roles, perhaps one half-remembered \
+image told in other words. The rest is lost, and some of it is uncertain.
 - Its nouns, verbs and adjectives must not occur in the exchange in any form: use words of another level, wider or \
 vaguer ones, for each of them. Go through your query word by word before you answer.
 - Titles as they are spoken in the exchange are out as well.

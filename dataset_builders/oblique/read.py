@@ -118,8 +118,8 @@ def _any(row: Row, where: str, task: str | None) -> Iterator[ObliqueRow]:
         known = [*STYLE_PAIRS, "pos", "neg"]
         hints = "".join(did_you_mean(key, known) for key in row if key not in known)
         raise ValueError(
-            f"{where}: got the keys {list(row)}, wanted those of oblique rows ({', '.join(OBLIQUE_ROWS)}) or ReasonIR's "
-            f"query, pos and neg.{hints}"
+            f"{where}: got the keys {list(row)}, wanted those of oblique rows ({', '.join(OBLIQUE_ROWS)}) or "
+            f"ReasonIR's query, pos and neg.{hints}"
         )
 
 

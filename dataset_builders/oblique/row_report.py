@@ -1,5 +1,5 @@
-"""What oblique training rows are like: their numbers, how oblique they are beside the benchmark (O table J.1), and what
-came of asking a language model for them."""
+"""What oblique training rows are like: their numbers, how oblique they are beside the benchmark (O table J.1), and
+what came of asking a language model for them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,10 @@ def measure(rows: Sequence[Row], reference: Path | None = None) -> Part:
     pairs = {key: [(row["query"], row["positive"]) for row in own] for key, own in groups.items()}
     figures = query_quality.measure(pairs, reference)
     part.tables = {ROWS: counts, OVERLAP: query_quality.table(figures)}
-    part.statistics = {"overlap": figures, "rows": {f"{task}: {lens}": len(own) for (task, lens), own in groups.items()}}
+    part.statistics = {
+        "overlap": figures,
+        "rows": {f"{task}: {lens}": len(own) for (task, lens), own in groups.items()},
+    }
     return part
 
 
@@ -166,10 +169,10 @@ class RowReport:
 
     def summary(self) -> str:
         """As Markdown, for a README."""
-        said = "".join(f"\n- {line}" for line in self._said())
+        said = "\n\n" + "\n".join(f"- {line}" for line in self._said()) if self._said() else ""
         header, *body = query_quality.table(self.overlap)
         lines = [f"| {' | '.join(cells)} |" for cells in (header, ["---"] * len(header), *body)]
-        return f"\n{said}\n\n{OVERLAP}:\n\n" + "\n".join(lines)
+        return f"{said}\n\n{OVERLAP}:\n\n" + "\n".join(lines)
 
     def cost(self) -> str:
         """What this run asked and paid for."""
@@ -185,8 +188,8 @@ class RowReport:
     def _said(self) -> list[str]:
         lines = [
             f"{name} by {self.generator}: {s['passed']:,} passed, {s['second']:,} of them at the second try; "
-            f"{s['lost']:,} dropped ({_counts(s['dropped'])}), {s['unanswered']:,} without an answer; first try, failed "
-            f"checks: {_counts(s['failed_first'])}"
+            f"{s['lost']:,} dropped ({_counts(s['dropped'])}), {s['unanswered']:,} without an answer; first try, "
+            f"failed checks: {_counts(s['failed_first'])}"
             for name, s in self.stages.items()
         ]
         if self.refused:

@@ -2,8 +2,9 @@
 
 Of the specialist only the neighbourhoods are used, never its scores. It is a callable over texts, such as the built-in
 `stylometric`, or a file of vectors, a row a document: `python -m hub_models encode` writes one for any
-sentence-transformers model. LUAR (O's own teacher) brings code of its own, which nothing here runs: compute its
-vectors in a process in which you allowed that, one text an episode, and save them with ``numpy.save`` as float32[n, d].
+sentence-transformers model. LUAR (O's own teacher) brings code of its own, which nothing here runs: compute
+its vectors in a process in which you allowed that, one text an episode, and save them with ``numpy.save`` as
+float32[n, d].
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from dataset_builders.knn import approximate_neighbours, lengths, neighbours
 from dataset_builders.oblique.stylometry import STYLOMETRIC, stylometric
 
-__all__ = ["K", "STYLOMETRIC", "Edge", "Specialist", "draw_edges", "embed", "randomise", "style_graph", "stylometric"]
+__all__ = ["STYLOMETRIC", "Edge", "K", "Specialist", "draw_edges", "embed", "randomise", "style_graph", "stylometric"]
 
 Specialist = Callable[[Sequence[str]], NDArray[np.floating]]
 """Texts to floating-point numbers of shape [n, d], a row a text in their order."""
@@ -157,8 +158,10 @@ def randomise(
     for edge, kept in zip(edges, negatives, strict=True):
         barred = {edge.anchor, *kept}
         if barred.issuperset(ids):
-            raise ValueError(f"got {len(ids)} documents, wanted more than the negatives and the anchor {edge.anchor!r}")
-        while (positive := ids[rng.integers(len(ids))]) in barred:
+            raise ValueError(
+                f"got {len(ids)} documents, wanted more than the negatives and the anchor {edge.anchor!r}"
+            )
+        while (positive := ids[int(rng.integers(len(ids)))]) in barred:
             pass
         drawn.append(Edge(edge.anchor, positive))
     return drawn

@@ -1,4 +1,4 @@
-"""Oblique training rows: queries of one lens a task, and pairs from the style graph, each with hard negatives (O 3)."""
+"""Oblique training rows: queries of one lens a task, and pairs of the style graph, each with hard negatives (O 3)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dataset_builders.oblique.documents import Document, draw, siblings
 from dataset_builders.oblique.lenses import lens_of, write_queries
 from dataset_builders.oblique.purity import read_vectors
 from dataset_builders.oblique.read import KIND
-from dataset_builders.oblique.style_graph import K, STYLOMETRIC, Edge, draw_edges, embed, randomise, style_graph
+from dataset_builders.oblique.style_graph import STYLOMETRIC, Edge, K, draw_edges, embed, randomise, style_graph
 from dataset_builders.oblique.stylometry import stylometric
 from dataset_builders.rows import Row
 from dataset_builders.schema import Lens
@@ -70,8 +70,8 @@ class Made:
 def query_rows(documents: list[Document], model: LanguageModel | None, options: Options, seed: int) -> Made:
     """One row a document: its query, itself, and hard negatives from its task's documents.
 
-    Documents of the same known attribute are positives of each other and no negatives, but in a tip-of-the-tongue task,
-    where the query means one document alone. Parts of one longer text are no negatives for each other.
+    Documents of the same known attribute are positives of each other and no negatives, but in a tip-of-the-tongue
+    task, where the query means one document alone. Parts of one longer text are no negatives for each other.
 
     Args:
         documents: Of any tasks.
@@ -153,8 +153,8 @@ def pair_rows(documents: list[Document], model: LanguageModel | None, options: O
 
     Raises:
         FileNotFoundError: If there is no such file of vectors.
-        ValueError: If there are no writing documents, for what `embed`, `style_graph` and `draw_edges` refuse, or if an
-            anchor has no description.
+        ValueError: If there are no writing documents, for what `embed`, `style_graph` and `draw_edges` refuse, or if
+            an anchor has no description.
         GenerationError: If the model cannot be asked.
     """
     own = {d.document_id: d for d in documents if d.task == "writing"}
