@@ -74,8 +74,8 @@ LAYOUT = {
     "obliq-queries": (
         "`instruction` goes before `query` by a recipe's template; `lens` says how the query was made; `negatives` "
         "are hard ones of the kind `bm25`, by rank; `attribute` is the positive's, where somebody labelled it; "
-        "`generator` wrote the query. `all` holds every row, the other configs those of one task. Rows that share `positive_id` "
-        "are no negatives for each other. All rows are for training."
+        "`generator` wrote the query. `all` holds every row, the other configs those of one task. Rows that "
+        "share `positive_id` are no negatives for each other. All rows are for training."
     ),
     "obliq-style-pairs": (
         "`query` describes the style of `anchor_id`, which is near to `positive` by the specialist; `negatives` are "

@@ -37,8 +37,20 @@ class Miner:
         self.ids = list(corpus)
         self._row = {document: row for row, document in enumerate(self.ids)}
         self._keys = [text_key(text) for text in corpus.values()]
+        self._texts = set(self._keys)
         self._by_id = np.argsort(np.argsort(np.array(self.ids)))
         self._index = BM25(list(corpus.values()), self.ids)
+
+    def check(self, positives: Collection[str], excluded: Collection[str] = (), number: int = NEGATIVES) -> None:
+        """Refuse what `mine` cannot serve, before a query for it is written.
+
+        Raises:
+            ValueError: If an id is of no document, or fewer than ``number`` texts are left.
+        """
+        out = self._rows({*positives, *excluded})
+        left = len(self._texts) - len({self._keys[row] for row in out})
+        if left < number:
+            raise ValueError(self._too_few(left, number))
 
     def mine(
         self,
@@ -73,11 +85,8 @@ class Miner:
         """
         if number < 1 or from_rank < 0:
             raise ValueError(f"got {number} negatives from rank {from_rank}, wanted at least 1 from rank 0 or later")
-        unknown = sorted({*positives, *excluded}.difference(self._row))
-        if unknown:
-            raise ValueError(f"{len(unknown)} positives or excluded ids are of no document, such as {unknown[:5]}")
+        out = self._rows({*positives, *excluded})
         barred = {self._keys[self._row[i]] for i in positives} | {text_key(query)}
-        out = {self._row[i] for i in (*positives, *excluded)}
         scores = self._index.scores(query)
         depth = from_rank + number + len(out)
         while True:
@@ -92,12 +101,21 @@ class Miner:
                 break
             depth *= 4
         if len(rows) < number:
-            raise ValueError(
-                f"got {len(rows)} of {len(self.ids)} documents that may be negatives, wanted {number}; give more "
-                "documents"
-            )
+            raise ValueError(self._too_few(len(rows), number))
         start = min(from_rank, max(0, matching - number))
         return [self.ids[row] for row in rows[start : start + number]]
+
+    def _rows(self, ids: set[str]) -> set[int]:
+        unknown = sorted(ids.difference(self._row))
+        if unknown:
+            raise ValueError(f"{len(unknown)} positives or excluded ids are of no document, such as {unknown[:5]}")
+        return {self._row[i] for i in ids}
+
+    def _too_few(self, left: int, number: int) -> str:
+        return (
+            f"got {left} of {len(self.ids)} documents that may be negatives, wanted {number}; give more documents, or "
+            "fewer of one attribute"
+        )
 
     def _ranking(self, scores: NDArray[np.float32], depth: int, seed: Sequence[int]) -> tuple[list[int], bool]:
         """The best documents, at least ``depth`` of them, and whether these are all."""

@@ -46,8 +46,9 @@ sentences, rhythm, punctuation, whom it speaks to, kinds of words, figures it fa
 nothing of what the passage is about: the description must fit what the same author writes on any other subject.""",
     "congress": """\
 You get an exchange from a hearing. Describe in one or two sentences what happens between the people: who presses, \
-who yields, by what move the exchange turns, what is left standing at the end. Speak of roles ("a member", "a witness"), \
-in words that do not occur in the exchange, and leave its subject as vague as a bystander would after a year.""",
+who yields, by what move the exchange turns, what is left standing at the end. Speak of roles ("a member", "a \
+witness"), in words that do not occur in the exchange, and leave its subject as vague as a bystander \
+would after a year.""",
     "wildchat": """\
 You get a conversation of a person with an assistant. Describe in one or two sentences the way in which the \
 assistant fails: what it loses, repeats, invents, overlooks or concedes, and when. Leave out what the conversation is \

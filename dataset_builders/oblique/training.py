@@ -85,57 +85,80 @@ def query_rows(documents: list[Document], model: LanguageModel | None, options: 
         GenerationError: If the model cannot be asked.
     """
     chosen = draw(documents, options.documents, seed)
-    stages: dict[str, Written] = {}
     if model is None:
-        if options.lens is not None:
-            raise ValueError(f"the lens {options.lens!r} is for queries by a language model: give --generate MODEL")
-        without = [d.document_id for d in chosen if not d.query]
-        if without:
-            raise ValueError(
-                f"{len(without)} of {len(chosen)} documents have no query, such as {without[:5]}: have them written "
-                "with --generate MODEL"
-            )
-        found = [(d, LENS_OF[d.task], d.query or "", d.generator) for d in chosen]
-    else:
-        _check_lens(options.lens)
-        stages["descriptions"] = described = describe(chosen, model)
-        kept = [chosen[i] for i in described.texts]
-        if kept:
-            stages["queries"] = written = write_queries(kept, list(described.texts.values()), model, options.lens)
-            found = [(kept[i], lens_of(kept[i].task, options.lens), q, model.model) for i, q in written.texts.items()]
-        else:
-            found = []
-        if not found:
-            refused = {name: stage.dropped for name, stage in stages.items()}
-            raise ValueError(f"no query stood the gate; dropped for: {refused}")
+        _check_written(chosen, options)
+    lenses = {task: lens_of(task, options.lens) for task in TASKS}
+    miners = {task: _TaskMiner([d for d in documents if d.task == task]) for task in {d.task for d in chosen}}
+    for d in chosen:
+        miners[d.task].check(d)
+    queries, stages = _queries(chosen, model, options.lens)
     rows = []
-    for task in TASKS:
-        own = [d for d in documents if d.task == task]
-        asked = [item for item in found if item[0].task == task]
-        if not asked:
-            continue
-        miner, parts = Miner({d.document_id: d.text for d in own}), siblings(own)
-        alike: dict[str, list[str]] = defaultdict(list)
-        for d in own:
-            if d.attribute is not None and LENS_OF[task] != "tip_of_tongue":
-                alike[d.attribute].append(d.document_id)
-        for number, (d, lens, query, generator) in enumerate(
-            tqdm(asked, desc=f"{task}: negatives", unit="query", delay=2)
-        ):
-            positives = [d.document_id, *(alike[d.attribute] if d.attribute is not None else [])]
-            ids = miner.mine(
-                query,
-                positives,
-                parts[d.document_id],
-                from_rank=options.from_rank,
-                seed=(seed, TASKS.index(task), number),
-            )
-            rows.append(_row(d, lens, query, generator, d, ids, miner))
+    for number, query in tqdm(queries.items(), desc="negatives", unit="query", delay=2):
+        d = chosen[number]
+        negatives = miners[d.task].mine(d, query, options.from_rank, (seed, number))
+        generator = d.generator if model is None else model.model
+        rows.append(_row(d, lenses[d.task], query, generator, d, negatives))
     return Made(rows, stages, {"from_rank": options.from_rank, "lens": options.lens, "documents": options.documents})
 
 
-def _check_lens(lens: Lens | None) -> None:
-    lens_of(TASKS[0], lens)
+def _check_written(chosen: Sequence[Document], options: Options) -> None:
+    if options.lens is not None:
+        raise ValueError(f"the lens {options.lens!r} is for queries by a language model: give --generate MODEL")
+    without = [d.document_id for d in chosen if not d.query]
+    if without:
+        raise ValueError(
+            f"{len(without)} of {len(chosen)} documents have no query, such as {without[:5]}: have them written with "
+            "--generate MODEL"
+        )
+
+
+def _queries(
+    chosen: Sequence[Document], model: LanguageModel | None, lens: Lens | None
+) -> tuple[dict[int, str], dict[str, Written]]:
+    """A query for each document that has or got one, by its place."""
+    if model is None:
+        return {number: d.query or "" for number, d in enumerate(chosen)}, {}
+    described = describe(chosen, model)
+    stages = {"descriptions": described}
+    queries: dict[int, str] = {}
+    if places := list(described.texts):
+        written = write_queries([chosen[i] for i in places], list(described.texts.values()), model, lens)
+        stages["queries"] = written
+        queries = {places[i]: query for i, query in written.texts.items()}
+    if not queries:
+        refused = {name: stage.dropped for name, stage in stages.items()}
+        raise ValueError(f"no query stood the gate; dropped for: {refused}")
+    return queries, stages
+
+
+class _TaskMiner:
+    """Hard negatives of one task: what counts as positive for a document, and what may not be returned."""
+
+    def __init__(self, documents: list[Document]) -> None:
+        self._miner = Miner({d.document_id: d.text for d in documents})
+        self._parts = siblings(documents)
+        self._alike: dict[str, list[str]] = defaultdict(list)
+        for d in documents:
+            if d.attribute is not None and LENS_OF[d.task] != "tip_of_tongue":
+                self._alike[d.attribute].append(d.document_id)
+
+    def _positives(self, d: Document) -> list[str]:
+        return [d.document_id, *(self._alike.get(d.attribute, []) if d.attribute is not None else [])]
+
+    def check(self, d: Document) -> None:
+        try:
+            self._miner.check(self._positives(d), self._parts[d.document_id])
+        except ValueError as error:
+            raise ValueError(f"{d.task}, {d.document_id}: {error}") from None
+
+    def mine(self, d: Document, query: str, from_rank: int, seed: Sequence[int]) -> list[Row]:
+        excluded = self._parts[d.document_id]
+        found = self._miner.mine(query, self._positives(d), excluded, from_rank=from_rank, seed=seed)
+        return _negatives(found, self._miner)
+
+
+def _negatives(ids: Sequence[str], miner: Miner) -> list[Row]:
+    return [{"id": i, "text": miner.corpus[i], "kind": KIND} for i in ids]
 
 
 def pair_rows(documents: list[Document], model: LanguageModel | None, options: Options, seed: int) -> Made:
@@ -166,11 +189,6 @@ def pair_rows(documents: list[Document], model: LanguageModel | None, options: O
     sources = [d.text_id for d in own.values()] if any(d.text_id for d in own.values()) else None
     graph = style_graph(vectors, ids, options.k, sources=sources, approximate=options.approximate, seed=seed)
     edges = draw_edges(graph, options.dose, seed)
-    anchors = [own[i] for i in dict.fromkeys(edge.anchor for edge in edges)]
-    queries, stages = _styles(anchors, model)
-    edges = [edge for edge in edges if edge.anchor in queries]
-    if not edges:
-        raise ValueError(f"no description of a style stood the gate; dropped for: {stages['descriptions'].dropped}")
     near: dict[str, set[str]] = defaultdict(set)
     for edge in graph:
         near[edge.anchor].add(edge.positive)
@@ -183,24 +201,20 @@ def pair_rows(documents: list[Document], model: LanguageModel | None, options: O
             from_rank=options.from_rank,
             seed=(seed, number),
         )
-        for number, edge in enumerate(tqdm(edges, desc="writing: negatives", unit="pair", delay=2))
+        for number, edge in enumerate(tqdm(edges, desc="negatives", unit="pair", delay=2))
     ]
     if options.random_graph:
         edges = randomise(edges, ids, negatives, seed)
-    generator = None if model is None else model.model
-    rows = [
-        _row(
-            own[edge.positive],
-            "style",
-            queries[edge.anchor],
-            generator or own[edge.anchor].generator,
-            own[edge.anchor],
-            mined,
-            miner,
-        )
-        | {"anchor_id": edge.anchor, "attribute": None}
-        for edge, mined in zip(edges, negatives, strict=True)
-    ]
+    queries, stages = _styles([own[i] for i in dict.fromkeys(edge.anchor for edge in edges)], model)
+    rows = []
+    for edge, mined in zip(edges, negatives, strict=True):
+        if edge.anchor in queries:
+            anchor = own[edge.anchor]
+            generator = anchor.generator if model is None else model.model
+            row = _row(own[edge.positive], "style", queries[edge.anchor], generator, anchor, _negatives(mined, miner))
+            rows.append(row | {"anchor_id": edge.anchor, "attribute": None})
+    if not rows:
+        raise ValueError(f"no description of a style stood the gate; dropped for: {stages['descriptions'].dropped}")
     return Made(rows, stages, _graph_facts(options, graph))
 
 
@@ -224,8 +238,7 @@ def _row(
     query: str,
     generator: str | None,
     described: Document,
-    negatives: Sequence[str],
-    miner: Miner,
+    negatives: list[Row],
 ) -> Row:
     """A row's source and licence are those of the document that it was written for."""
     return {
@@ -235,7 +248,7 @@ def _row(
         "query": query,
         "positive_id": positive.document_id,
         "positive": positive.text,
-        "negatives": [{"id": i, "text": miner.corpus[i], "kind": KIND} for i in negatives],
+        "negatives": negatives,
         "attribute": positive.attribute,
         "generator": generator,
         "source": described.source,
