@@ -5,27 +5,20 @@ from __future__ import annotations
 import json
 import logging
 import os
-import re
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from dataset_builders import folder, quality, sources
+from dataset_builders import builds, quality, sources
 from dataset_builders.atomic import write_text
 from dataset_builders.checks import align
+from dataset_builders.hub_errors import HubError
 from dataset_builders.oblique import purity as purity_of
 from dataset_builders.oblique import query_quality
 from dataset_builders.oblique.style_graph import STYLOMETRIC, stylometric
-from dataset_builders.stance import splits, tables
 from dataset_builders.text import did_you_mean
-
-KINDS = {
-    "triplets": "training triplets of the three curricula",
-    "arguments": "claims, arguments, relations, and the view that MTEB reads",
-    "inversions": "arguments rewritten so that their stance flips",
-}
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
@@ -35,14 +28,17 @@ def list_() -> None:
     """Show the data sets that can be built."""
     for source, what in sources.SOURCES.items():
         typer.echo(f"{source}: {what}")
-        for kind, description in KINDS.items():
-            typer.echo(f"  {source}-stance-{kind:<11} {description}")
+        for kind, description in builds.KINDS.items():
+            if source == "sample" or kind != "obliq-bench":
+                typer.echo(f"  {source}-{kind:<18} {description}")
     typer.echo("{your name}-stance-{kind} --source FILE_OR_FOLDER: the same from your own claims")
 
 
 @app.command()
 def build(
-    name: Annotated[str, typer.Argument(help="{source}-stance-{triplets|arguments|inversions}")],
+    name: Annotated[
+        str, typer.Argument(help="{source}-stance-{triplets|arguments|inversions}, or sample-obliq-bench")
+    ],
     out: Annotated[
         Path,
         typer.Option(help="Folder to write: an empty one, or an earlier build, whose rows are all replaced or none."),
@@ -54,13 +50,42 @@ def build(
     """Build a data set that `load_dataset(OUT, CONFIG)` reads."""
     logging.basicConfig(level=logging.INFO, format="%(levelname)s: %(message)s")
     try:
-        changed, lines = _build(name, out, source, seed, triplets)
+        built = builds.prepare(name, source, seed=seed, triplets=triplets)
+        changed = built.write(out)
     except (ValueError, OSError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None
-    for line in lines:
+    for line in _lines(built):
         typer.echo(line)
     typer.echo(f"{'built' if changed else 'up to date'}: {out}")
+
+
+@app.command()
+def publish(
+    name: Annotated[str, typer.Argument(help="As for build.")],
+    org: Annotated[str, typer.Option(help="Organisation or user on the Hub.")],
+    source: Annotated[Path | None, typer.Option(help="As for build.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="As for build.")] = 0,
+    triplets: Annotated[int | None, typer.Option(help="As for build.")] = None,
+    private: Annotated[bool, typer.Option("--private", help="Make a new repository private.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and the card.")] = False,
+    tag: Annotated[str | None, typer.Option(help="Tag of the release, such as v1.0.0.")] = None,
+) -> None:
+    """Build, check and publish a data set in one commit, and read it back. Token: HF_TOKEN or `hf auth login`."""
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s: %(message)s")
+    from dataset_builders.publish import publish as publish_
+
+    try:
+        done = publish_(
+            name, org, source=source, seed=seed, triplets=triplets, private=private, tag=tag, dry_run=dry_run
+        )
+    except (ValueError, OSError, HubError) as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from None
+    for line in [*([done.card] if dry_run else []), *done.plan.lines()]:
+        typer.echo(line)
+    if done.commit is not None:
+        typer.echo(f"{'published' if done.commit.made else 'up to date'}: {org}/{name} at {done.commit.sha}")
 
 
 @app.command()
@@ -182,52 +207,13 @@ def _write(out: Path | None, text: str) -> None:
         raise typer.Exit(1) from None
 
 
-def _build(name: str, out: Path, source: Path | None, seed: int, triplets: int | None) -> tuple[bool, list[str]]:
-    prefix, kind = _parse(name)
-    if kind != "triplets" and triplets is not None:
-        raise ValueError(f"--triplets is for {prefix}-stance-triplets; {name} takes all there is")
-    if prefix == "sample" and source is not None:
-        raise ValueError("sample-stance-* is made from the embedded sample alone; give your data a name of its own")
-    data = splits.assign(sources.load(prefix, source), seed)
-    if kind == "triplets":
-        built = tables.triplet_tables(data, triplets=triplets, seed=seed)
-    elif kind == "arguments":
-        built = tables.argument_tables(data)
-    else:
-        built = tables.inversion_tables(data)
-    licences = tables.licences_of(data)
-    changed = folder.write(
-        out,
-        built.tables,
-        default=built.default,
-        licences=licences,
-        summary=tables.summary(name, built, licences),
-        facts={
-            "name": name,
-            "seed": seed,
-            "arguments": {"triplets": triplets, "source": source.name if source else None},
-            "one_sided": built.one_sided,
-        },
-    )
-    lines = [f"{t.config}/{t.split}: {t.rows:,} rows" for t in built.tables]
-    lines += [
-        f"{split}: {len(ids)} one-sided claims{' left out' if kind == 'triplets' else ''}"
-        for split, ids in built.one_sided.items()
+def _lines(built: builds.Build) -> list[str]:
+    lines = [f"{t.config}/{t.split}: {t.rows:,} rows" for t in built.tables.tables]
+    return lines + [
+        f"{split}: {len(ids)} one-sided claims{' left out' if built.kind == 'stance-triplets' else ''}"
+        for split, ids in built.tables.one_sided.items()
         if ids
     ]
-    return changed, lines
-
-
-def _parse(name: str) -> tuple[str, str]:
-    match = re.fullmatch(r"(?P<source>[a-z0-9][a-z0-9_.-]*)-stance-(?P<kind>[a-z]+)", name)
-    if match and match["kind"] in KINDS:
-        return match["source"], match["kind"]
-    prefixes = dict.fromkeys([match["source"] if match else "sample", *sources.SOURCES])
-    known = [f"{prefix}-stance-{kind}" for prefix in prefixes for kind in KINDS]
-    raise ValueError(
-        f"got the data set name {name!r}, wanted {{source}}-stance-{{kind}} with a kind of {list(KINDS)}."
-        f"{did_you_mean(name, known)}"
-    )
 
 
 if __name__ == "__main__":

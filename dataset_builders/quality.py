@@ -16,6 +16,7 @@ from dataset_builders.checks import Check, Part, align, none_of, show
 from dataset_builders.oblique import quality as oblique
 from dataset_builders.sources import obliq_bench, perspectrum, sample
 from dataset_builders.stance import quality as stance
+from dataset_builders.stance import splits
 from dataset_builders.stance.data import StanceData
 
 # By source: the checks that are known to fail, and why that may stand.
@@ -84,7 +85,7 @@ class Report:
         return json.dumps(_rounded({**self.part.statistics, "checks": figures}), indent=2, allow_nan=False) + "\n"
 
 
-def check(source: str, data: Path | None = None) -> Report:
+def check(source: str, data: Path | None = None, *, seed: int | None = None) -> Report:
     """Measure a source and hold it against its bounds.
 
     Every stance source is measured; no text in it may be of both stances to a claim, and no two splits may share a
@@ -94,6 +95,7 @@ def check(source: str, data: Path | None = None) -> Report:
     Args:
         source: As for `sources.load`.
         data: As for `sources.load`.
+        seed: Measure the splits that `build` makes with this seed, where the source has none of its own.
 
     Raises:
         FileNotFoundError: If there is nothing at ``data``.
@@ -101,6 +103,8 @@ def check(source: str, data: Path | None = None) -> Report:
     """
     embedded = source == sample.NAME and data is None
     stances = sources.load(source, data)
+    if seed is not None:
+        stances = splits.assign(stances, seed)
     part = stance.measure(stances, sample=embedded)
     if embedded:
         part = _sample(stances, part)
