@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 from collections.abc import Callable
@@ -165,7 +166,7 @@ def test_a_failed_run_is_marked_and_says_why(tmp_path: Path, monkeypatch: pytest
 
 
 def _turned(trained: Probe) -> Probe:
-    return Probe(-trained.embeddings, trained.description, trained.device)
+    return dataclasses.replace(trained, embeddings=-trained.embeddings)
 
 
 @pytest.mark.usefixtures("gate_in_process")
