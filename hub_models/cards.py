@@ -28,6 +28,7 @@ from hub_models.evaluation.report import COLUMNS
 from hub_models.evaluation.results import Results
 from hub_models.manifest import ADAPTER_NAME, Manifest, check_adapter, is_machine_path
 from hub_models.recipe import Recipe, load_recipe
+from hub_models.requirements import REQUIREMENTS
 
 CARD_NAME = "README.md"
 RECIPE_NAME = "recipe.yaml"
@@ -175,6 +176,7 @@ def _render(manifest: Manifest, recipe: Recipe, results: Results | None, drawn: 
         licence=release_licence(manifest),
         example=example,
         prefix=query_prefix(manifest.query_template, example),
+        requirements=REQUIREMENTS,
     )
 
 
@@ -188,7 +190,7 @@ def _metadata(old: str, manifest: Manifest, results: Results | None, path: Path)
     }
     if _is_public(manifest):
         ours |= {"base_model": manifest.base, "base_model_relation": "adapter"}
-    if datasets := [d.name for d in manifest.data if _is_dataset_id(d.name)]:
+    if datasets := [d.name for d in manifest.data if _is_dataset_id(d.name, manifest)]:
         ours["datasets"] = list(dict.fromkeys(datasets))
     chosen = {"language": "en", "license": release_licence(manifest)}
     if chosen["license"] == "other":
@@ -216,8 +218,11 @@ def _tags(head: dict[str, Any], path: Path) -> list[str]:
     return tags
 
 
-def _is_dataset_id(name: str) -> bool:
-    """Whether ``name`` is a Hub id or one of our own repository names, and not the file or folder of a user."""
+def _is_dataset_id(name: str, manifest: Manifest) -> bool:
+    """Whether ``name`` is a Hub id or, before the release, one of our own repository names; no file or folder of a
+    user."""
+    if manifest.repo_id is not None and "/" not in name:
+        return False
     return re.fullmatch(r"[\w.-]+/[\w.-]+|[a-z0-9-]+-(?:stance|obliq)-[a-z-]+", name) is not None
 
 
