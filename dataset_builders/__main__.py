@@ -73,6 +73,8 @@ def publish(
 ) -> None:
     """Build, check and publish a data set in one commit, and read it back. Token: HF_TOKEN or `hf auth login`."""
     logging.basicConfig(level=logging.INFO, format="%(levelname)s: %(message)s")
+    for name_ in ("httpx2", "bm25s"):  # every request, every index
+        logging.getLogger(name_).setLevel(logging.WARNING)
     from dataset_builders.publish import publish as publish_
 
     try:

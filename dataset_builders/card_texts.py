@@ -105,9 +105,8 @@ def made(build: Build) -> list[str]:
     seed = build.facts["seed"]
     lines = {
         sample.NAME: [
-            "All texts were written for this sample by a few authors after one guideline; none is taken from "
-            "elsewhere and no language model was asked by a program. The guideline stands in the README of Slant's "
-            "sample."
+            "All texts were written for this sample after one guideline, which stands in the README of Slant's "
+            "sample; none is taken from elsewhere."
         ],
         perspectrum.NAME: [
             "Texts, labels and splits are those of Perspectrum 1.0; of each cluster the original wording."
@@ -151,7 +150,7 @@ def instructions(kind: str) -> list[list[str]]:
 def generators(build: Build) -> list[list[str]]:
     """Who wrote the rewritten texts."""
     rows = sorted(build.generators.items(), key=lambda item: (item[0][0], item[0][1] or ""))
-    table = [[name, prompt or "no prompt: written by hand", f"{n:,}"] for (name, prompt), n in rows]
+    table = [[name, prompt or "no prompt", f"{n:,}"] for (name, prompt), n in rows]
     return [["generator", "SHA-256 of the prompt", "rewritten texts"], *table] if table else []
 
 

@@ -185,8 +185,10 @@ def commit_folder(
                     repo_id, repo_type=repo_type, private=private, exist_ok=True, space_sdk=space_sdk
                 ),
             )
-            made = look(repo_id, repo_type)  # with the first commit, which the Hub makes; or another publish was here
+            made = look(repo_id, repo_type)  # with the first commit, which the Hub makes
             todo = plan(made, folder, allow=allow, delete_stale=delete_stale, marker=marker)
+            if made.files.keys() - OF_ANY_REPOSITORY and todo.changes:  # another publish was here
+                raise conflict(repo_id)
         sha = ask(repo_id, lambda: _commit(todo, message)) if todo.changes else str(todo.remote.sha)
         done = Commit(repo_id, sha, todo.changes, len(todo.adds), len(todo.deletes), sum(todo.adds.values()))
     if verify is not None:

@@ -35,7 +35,7 @@ def is_machine_path(text: str) -> bool:
 def machine_paths(folder: Path, files: Iterable[Path] | None = None) -> Iterator[tuple[str, str]]:
     """Each (file, string) in ``folder`` that names a path of this machine.
 
-    In JSON and YAML, the front matter of a card included, no value may start as a path does; in no file at all may
+    In JSON and YAML, the front matter of a card included, no value may start as a path does; in no other file may
     the home, working, cache or interpreter's folder of this process stand. (Texts in parquet are what their authors
     wrote: a path in one is none of ours.)
 
@@ -49,8 +49,8 @@ def machine_paths(folder: Path, files: Iterable[Path] | None = None) -> Iterator
     pattern = re.compile(b"|".join(re.escape(needle) for needle in needles)) if needles else None
     for path in _files(folder, files):
         name = path.relative_to(folder).as_posix()
-        if pattern is not None:
-            found = {match[0] for content in _contents(path, texts=False) for match in pattern.finditer(content)}
+        if pattern is not None and path.suffix != ".parquet":
+            found = {match[0] for content in _contents(path) for match in pattern.finditer(content)}
             yield from ((name, needle.decode()) for needle in sorted(found))
         if path.name not in _MAY_HOLD_ANY_TEXT:
             yield from ((name, text) for text in _strings(_parsed(path)) if is_machine_path(text))
@@ -83,12 +83,12 @@ def _files(folder: Path, files: Iterable[Path] | None) -> list[Path]:
     return sorted(p for p in (folder.rglob("*") if files is None else files) if p.is_file())
 
 
-def _contents(path: Path, *, texts: bool) -> Iterator[Any]:
-    """The bytes of a file, mapped and not read; with ``texts`` also those of parquet, which are compressed there."""
+def _contents(path: Path) -> Iterator[Any]:
+    """The bytes of a file, mapped and not read; of parquet also its texts, which are compressed there."""
     if path.stat().st_size:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
             yield content
-    if texts and path.suffix == ".parquet":
+    if path.suffix == ".parquet":
         for batch in pq.ParquetFile(path).iter_batches():
             for column in batch.columns:
                 yield from _texts(column)

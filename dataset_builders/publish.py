@@ -120,8 +120,7 @@ def publish(
         plan = hub.plan(remote, stage, allow=ALLOW, delete_stale=is_stale, marker=MANIFEST)
         if dry_run:
             return Published(plan, text, None)
-        prints = readback.of_folder(stage)
-        ours = {config: prints[config] for config in card.configs}
+        prints = readback.of_folder(stage, card.configs)
         commit = hub.commit_folder(
             repo_id,
             "dataset",
@@ -133,7 +132,7 @@ def publish(
             private=private,
             tag=tag,
             remote=remote,
-            verify=lambda done: readback.compare(repo_id, done.sha, ours, build.tables.default),
+            verify=lambda done: readback.compare(repo_id, done.sha, prints, build.tables.default),
         )
         return Published(plan, text, commit)
 

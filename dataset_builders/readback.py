@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +35,15 @@ def fingerprint(table: pa.Table) -> dict[str, Any]:
     return {"rows": table.num_rows, "ids": rows_sha256(ids), "sha256": rows_sha256(table)}
 
 
-def of_folder(folder: Path) -> Prints:
-    """The prints of a dataset folder, read as it lies."""
+def of_folder(folder: Path, configs: Collection[str]) -> Prints:
+    """The prints of some configs of a dataset folder, read as it lies."""
     return {
         config: {
             split: fingerprint(pa.concat_tables(pq.read_table(file, partitioning=None) for file in files))
             for split, files in splits.items()
         }
         for config, splits in shards(folder).items()
+        if config in configs
     }
 
 
