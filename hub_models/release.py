@@ -168,13 +168,13 @@ def _reload(run_dir: Path, device: str) -> tuple[NDArray[np.float32], NDArray[np
         if done.returncode:
             base = json.loads((run_dir / "adapter_config.json").read_text())["base_model_name_or_path"]
             raise GateError(
-                f"the folder (base {base}) does not load in a fresh process, offline: {_last_error(done.stderr)}"
+                f"the folder (base {base}) does not load in a fresh process, offline: {last_error(done.stderr)}"
             )
         with np.load(out) as answer:
             return answer["with_adapter"], answer["without"], json.loads(str(answer["description"]))
 
 
-def _last_error(stderr: str) -> str:
+def last_error(stderr: str) -> str:
     """The message that a traceback ends with, which may run over several lines."""
     lines = stderr.strip().splitlines() or ["no message"]
     starts = [i for i, line in enumerate(lines) if re.match(r"[\w.]*(Error|Exception)\b", line)]
