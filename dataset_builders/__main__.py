@@ -6,6 +6,7 @@ import json
 import logging
 import os
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +15,8 @@ import typer
 from dataset_builders import builds, quality, sources
 from dataset_builders.atomic import write_text
 from dataset_builders.checks import align
+from dataset_builders.folder import check_target
+from dataset_builders.generate import GenerationError, LanguageModel
 from dataset_builders.hub_errors import HubError
 from dataset_builders.oblique import purity as purity_of
 from dataset_builders.oblique import query_quality
@@ -46,13 +49,35 @@ def build(
     source: Annotated[Path | None, typer.Option(help="Your JSONL or parquet, or a folder of them.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the split and of the triplets.")] = 0,
     triplets: Annotated[int | None, typer.Option(help="Rows of each curriculum; by default 6 a cell.")] = None,
+    generate: Annotated[str | None, typer.Option(help="Model that writes new inversions.", metavar="MODEL")] = None,
+    base_url: Annotated[str | None, typer.Option(help="Its OpenAI-compatible endpoint; key: OPENAI_API_KEY.")] = None,
+    provider: Annotated[str | None, typer.Option(help="Or its provider on the Hub; key: HF_TOKEN.")] = None,
+    cache: Annotated[Path | None, typer.Option(help="Its answers; by default OUT.replies.sqlite.")] = None,
+    concurrency: Annotated[int, typer.Option(min=1, help="Requests under way at once.")] = 8,
+    requests_per_minute: Annotated[float | None, typer.Option(help="Upper limit.")] = None,
+    price: Annotated[
+        tuple[float, float] | None, typer.Option(help="Dollars per million prompt and completion tokens.")
+    ] = None,
 ) -> None:
     """Build a data set that `load_dataset(OUT, CONFIG)` reads."""
     logging.basicConfig(level=logging.INFO, format="%(levelname)s: %(message)s")
+    logging.getLogger("httpx2").setLevel(logging.WARNING)  # a line for every request otherwise
+    asked = {"base_url": base_url, "provider": provider, "requests_per_minute": requests_per_minute, "price": price}
     try:
-        built = builds.prepare(name, source, seed=seed, triplets=triplets)
+        model = None
+        if generate is not None:
+            builds.parse(name)
+            check_target(out)
+            out.parent.mkdir(parents=True, exist_ok=True)
+            cache = cache or out.with_name(f"{out.name}.replies.sqlite")
+            model = partial(LanguageModel, generate, cache=cache, concurrency=concurrency, **asked)  # type: ignore[arg-type]
+        elif any(value is not None for value in (*asked.values(), cache)):
+            raise ValueError("options of a language model without --generate MODEL")
+        built = builds.prepare(name, source, seed=seed, triplets=triplets, model=model)
+        if built.report is not None:
+            _write(out.with_name(f"{out.name}.report.json"), _json(built.report.as_dict()))
         changed = built.write(out)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, GenerationError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None
     for line in _lines(built):
@@ -211,11 +236,12 @@ def _write(out: Path | None, text: str) -> None:
 
 def _lines(built: builds.Build) -> list[str]:
     lines = [f"{t.config}/{t.split}: {t.rows:,} rows" for t in built.tables.tables]
-    return lines + [
+    lines += [
         f"{split}: {len(ids)} one-sided claims{' left out' if built.kind == 'stance-triplets' else ''}"
         for split, ids in built.tables.one_sided.items()
         if ids
     ]
+    return lines + ([*built.report.lines(), built.report.cost()] if built.report is not None else [])
 
 
 if __name__ == "__main__":

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from dataset_builders import folder, sources
+from dataset_builders.generate import LanguageModel
 from dataset_builders.oblique.tables import oblique_tables
 from dataset_builders.sources import obliq_bench, sample
-from dataset_builders.stance import splits, tables
+from dataset_builders.stance import inversions, splits, tables
+from dataset_builders.stance.inversion_report import Report
 from dataset_builders.stance.tables import Tables
 from dataset_builders.text import did_you_mean
 
@@ -36,6 +38,7 @@ class Build:
         facts: What `folder.write` records.
         unlicensed: Ids of rows whose licence is unknown.
         generators: Rows of inversions by (generator, SHA-256 of its prompt).
+        report: Of what a language model wrote just now; None where nothing was asked.
     """
 
     name: str
@@ -46,6 +49,7 @@ class Build:
     facts: Mapping[str, Any]
     unlicensed: list[str] = field(default_factory=list)
     generators: Mapping[tuple[str, str | None], int] = field(default_factory=dict)
+    report: Report | None = None
 
     def write(self, out: Path) -> bool:
         """Write the dataset folder; see `folder.write`."""
@@ -54,7 +58,8 @@ class Build:
             self.tables.tables,
             default=self.tables.default,
             licences=self.licences,
-            summary=tables.summary(self.name, self.tables, self.licences),
+            summary=tables.summary(self.name, self.tables, self.licences)
+            + (self.report.summary() if self.report else ""),
             facts=self.facts,
         )
 
@@ -76,7 +81,14 @@ def parse(name: str) -> tuple[str, str]:
     )
 
 
-def prepare(name: str, source: Path | None = None, *, seed: int = 0, triplets: int | None = None) -> Build:
+def prepare(
+    name: str,
+    source: Path | None = None,
+    *,
+    seed: int = 0,
+    triplets: int | None = None,
+    model: Callable[[], LanguageModel] | None = None,
+) -> Build:
     """Load a source and lay out its tables.
 
     Args:
@@ -84,17 +96,21 @@ def prepare(name: str, source: Path | None = None, *, seed: int = 0, triplets: i
         source: Your own data, as for `sources.load`.
         seed: Seed of the split and of the triplets.
         triplets: Rows of each curriculum; by default 6 a cell.
+        model: Makes the language model that writes the inversions, in place of those that the source has.
 
     Raises:
         FileNotFoundError: If there is nothing at ``source``.
+        GenerationError: If the language model cannot be asked.
         ValueError: If the name, the data or their combination is not one that can be built.
     """
     prefix, kind = parse(name)
+    if kind != "stance-inversions" and model is not None:
+        raise ValueError(f"--generate is for {prefix}-stance-inversions; {name} is made without a language model")
     if kind != "stance-triplets" and triplets is not None:
         raise ValueError(f"--triplets is for {prefix}-stance-triplets; {name} takes all there is")
     if prefix == sample.NAME and source is not None:
         raise ValueError("sample-* is made from the embedded sample alone; give your data a name of its own")
-    facts = {
+    facts: dict[str, Any] = {
         "name": name,
         "seed": seed,
         "arguments": {"triplets": triplets, "source": source.name if source else None},
@@ -102,6 +118,10 @@ def prepare(name: str, source: Path | None = None, *, seed: int = 0, triplets: i
     if kind == "obliq-bench":
         return _oblique(name, prefix, facts)
     data = splits.assign(sources.load(prefix, source), seed)
+    report = None
+    if model is not None:
+        data, report = inversions.generate(data, model())
+        facts |= {"generator": report.generator, "prompt_sha256": report.prompt_sha256}
     if kind == "stance-triplets":
         built = tables.triplet_tables(data, triplets=triplets, seed=seed)
     elif kind == "stance-arguments":
@@ -120,9 +140,10 @@ def prepare(name: str, source: Path | None = None, *, seed: int = 0, triplets: i
         kind,
         built,
         tables.licences_of(data),
-        {**facts, "one_sided": built.one_sided},
+        facts | {"one_sided": built.one_sided},
         unlicensed,
         generators,
+        report,
     )
 
 

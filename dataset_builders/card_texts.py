@@ -9,6 +9,7 @@ from dataset_builders.instructions import DEFAULT_QUERY_TEMPLATE, OBLIQUE_INSTRU
 from dataset_builders.sources import perspectrum, sample
 from dataset_builders.sources.obliq_bench import TASKS as TASKS
 from dataset_builders.stance.curricula import TRIPLETS_PER_CELL
+from dataset_builders.stance.inversions import AGAIN, PROMPT, PROMPT_SHA256
 
 OBLIQUE_TABLES = frozenset(
     {"Oblique tasks", "NDCG@10 of BM25 and of a random order", "Queries and their documents (O table J.1)"}
@@ -154,6 +155,12 @@ def generators(build: Build) -> list[list[str]]:
     return [["generator", "SHA-256 of the prompt", "rewritten texts"], *table] if table else []
 
 
+def prompts(build: Build) -> dict[str, str]:
+    """The exact prompts behind the rewritten texts, by their SHA-256."""
+    used = {sha for _, sha in build.generators}
+    return {sha: text for sha, text in {PROMPT_SHA256: f"{PROMPT}\n{AGAIN}"}.items() if sha in used}
+
+
 def bias(build: Build) -> str:
     """One sentence or two on whoever wrote the texts."""
     if any(name != "authored" for name, _ in build.generators):
@@ -171,11 +178,17 @@ def bias(build: Build) -> str:
 
 def issues(build: Build) -> list[str]:
     """What is known to be weak in the source."""
-    if build.source == sample.NAME and build.kind == "obliq-bench":
-        return ["A test split has 4 to 8 attributes a task and 144 or 156 documents: too few to rank systems by."]
-    if build.source == sample.NAME:
-        return ["A test split of 40 claims is too small for a leaderboard; use larger data to compare systems."]
-    return ["Labels are those of the source and were not checked by reading."]
+    unknown = sorted({sha for _, sha in build.generators if sha} - prompts(build).keys())
+    found = [f"The text of the prompt `{sha[:16]}…` is not that of this version and is not shown." for sha in unknown]
+    if build.source != sample.NAME:
+        found.append("Labels are those of the source and were not checked by reading.")
+    elif build.kind == "obliq-bench":
+        found.append(
+            "A test split has 4 to 8 attributes a task and at most 156 documents: too few to rank systems by."
+        )
+    else:
+        found.append("A test split of 40 claims is too small for a leaderboard; use larger data to compare systems.")
+    return found
 
 
 def chain(licences: list[str]) -> str:

@@ -94,7 +94,7 @@ def render(repo_id: str, build: Build, stage: Path, report: Report) -> Card:
         made=card_texts.made(build),
         instructions=card_texts.instructions(build.kind),
         generators=card_texts.generators(build),
-        prompts=build.facts.get("prompts", {}),
+        prompts=card_texts.prompts(build),
         checks=_checks(report, oblique),
         issues=_issues(build, report),
         bias=card_texts.bias(build),

@@ -99,7 +99,7 @@ def write(
         ValueError: If the README that is there starts with broken YAML, or its configs are not as `shards` wants them.
         OSError: If the disk is full or cannot be written. What was there stays as it was.
     """
-    _check_target(out)
+    check_target(out)
     made = not out.exists()
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -147,7 +147,12 @@ def _write(
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def _check_target(out: Path) -> None:
+def check_target(out: Path) -> None:
+    """Refuse what `write` cannot write to, before long work.
+
+    Raises:
+        FileExistsError: If ``out`` is a file, or a folder with data that no build has written.
+    """
     if out.exists() and not out.is_dir():
         raise FileExistsError(f"{out}: a file is in the way; choose a folder")
     if out.is_dir() and not (out / MANIFEST).exists():

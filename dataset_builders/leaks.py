@@ -71,11 +71,7 @@ def secrets(
     own = [re.escape(secret.encode()) for secret in known if len(secret) >= 8]
     pattern = re.compile(b"|".join([*own, _SECRET.pattern]))
     for path in _files(folder, files):
-        found = {
-            match[0][:6].decode("ascii", "replace")
-            for c in _contents(path, texts=True)
-            for match in pattern.finditer(c)
-        }
+        found = {match[0][:6].decode("ascii", "replace") for c in _contents(path) for match in pattern.finditer(c)}
         yield from ((path.relative_to(folder).as_posix(), f"{start}…") for start in sorted(found))
 
 

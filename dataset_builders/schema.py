@@ -70,6 +70,7 @@ class Inversion:
     prompt_sha256: str | None
     source: str
     licence: str
+    checks: tuple[str, ...] = ()
 
 
 _TEXT = Value("string")

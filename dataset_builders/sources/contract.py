@@ -54,7 +54,7 @@ def read(name: str, folder: Path) -> StanceData:
     ]
     beside = folder.with_name(folder.name.removesuffix("-stance-arguments") + "-stance-inversions")
     inversions = [
-        Inversion(**{field: row[field] for field in Inversion.__slots__})
+        Inversion(**{field: row[field] for field in Inversion.__slots__} | {"checks": tuple(row["checks"] or ())})
         for home in (folder, beside)
         if "inversions" in shards(home)
         for _, row in _rows(home, "inversions", INVERSIONS)

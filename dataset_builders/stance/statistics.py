@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from statistics import mean
@@ -58,19 +58,23 @@ def conflicts(data: StanceData) -> list[tuple[str, str]]:
     return [(c, a) for c, arguments in data.labels().items() for a, stances in arguments.items() if len(stances) > 1]
 
 
-def natural_overlap(data: StanceData, style: Style | None = None) -> float | None:
+def natural_overlap(
+    data: StanceData, style: Style | None = None, overlap: Callable[[str, str], float] = jaccard
+) -> float | None:
     """Mean word Jaccard of all pairs of a supporting and an attacking argument of one claim (S 5.2: .094)."""
     text = {a.argument_id: a.text for a in data.arguments if style in (None, a.style)}
     found = []
     for arguments in data.labels().values():
         sides = [[text[a] for a, stances in arguments.items() if s in stances and a in text] for s in STANCES]
-        found += [jaccard(x, y) for x, y in product(*sides)]
+        found += [overlap(x, y) for x, y in product(*sides)]
     return mean(found) if found else None
 
 
-def inversion_overlap(data: StanceData, style: Style | None = None) -> float | None:
+def inversion_overlap(
+    data: StanceData, style: Style | None = None, overlap: Callable[[str, str], float] = jaccard
+) -> float | None:
     """Mean word Jaccard of an argument and its inversion (S 5.2: .587)."""
-    found = [jaccard(i.original, i.inverted) for i in data.inversions if style in (None, i.style)]
+    found = [overlap(i.original, i.inverted) for i in data.inversions if style in (None, i.style)]
     return mean(found) if found else None
 
 

@@ -27,6 +27,7 @@ from dataset_builders.schema import (
 from dataset_builders.stance import curricula
 from dataset_builders.stance.curricula import Triplets
 from dataset_builders.stance.data import StanceData
+from dataset_builders.stance.reversal import lemma_jaccard
 from dataset_builders.text import jaccard
 
 logger = logging.getLogger(__name__)
@@ -173,7 +174,8 @@ def inversion_tables(data: StanceData) -> Tables:
                 {
                     **{c: getattr(i, c, None) for c in INVERSIONS},
                     "jaccard": jaccard(i.original, i.inverted),
-                    "checks": [],
+                    "jaccard_lemma": lemma_jaccard(i.original, i.inverted),
+                    "checks": list(i.checks),
                 }
                 for i in found
             ]

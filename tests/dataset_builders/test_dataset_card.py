@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 from markdown_it import MarkdownIt
 
-from dataset_builders import builds, quality
+from dataset_builders import builds, card_texts, quality
 from dataset_builders.dataset_card import Card, merge, render
 from dataset_builders.markdown import check_sections
+from dataset_builders.stance.inversions import PROMPT_SHA256
 from tests.dataset_builders.publisher import claims
 
 CASE_03 = Path(__file__).parents[1] / "cases" / "case03_card" / "README.md"
@@ -108,3 +111,14 @@ def test_two_licences_are_both_named(tmp_path: Path) -> None:
     card = render("org/x", build, tmp_path / "stage", quality.check("my", data, seed=0))
     assert card.head["license"] == ["cc-by-4.0", "cc0-1.0"]
     assert "| `claims` | my | cc-by-4.0 | 1 |\n| `claims` | my | cc0-1.0 | 3 |" in card.body
+
+
+def test_generated_texts_bring_their_exact_prompt_and_an_unknown_one_is_said() -> None:
+    build = builds.prepare("sample-stance-inversions")
+    ours = replace(build, generators={("some/model", PROMPT_SHA256): 7, ("other", "ab" * 32): 1})
+    (sha, text), *rest = card_texts.prompts(ours).items()
+    assert sha == PROMPT_SHA256 == hashlib.sha256(text.encode()).hexdigest() and not rest
+    assert [row[0] for row in card_texts.generators(ours)[1:]] == ["other", "some/model"]
+    assert "`abababababababab…` is not that of this version" in card_texts.issues(ours)[0]
+    assert "language model" in card_texts.bias(ours) and "language model" not in card_texts.bias(build)
+    assert not card_texts.prompts(build) and len(card_texts.issues(build)) == 1

@@ -1,0 +1,273 @@
+"""One chat completion over HTTP, and one error type for all that can go wrong with it."""
+
+from __future__ import annotations
+
+import email.utils
+import ipaddress
+import json
+import os
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import httpx2
+from huggingface_hub import InferenceClient, constants, get_token
+from huggingface_hub.errors import HfHubHTTPError, InferenceTimeoutError
+
+Message = dict[str, str]
+
+_AGAIN: Final = {408, 409, 425, 429}
+_ADVICE: Final = {
+    401: "set HF_TOKEN (a provider of the Hub) or OPENAI_API_KEY (any other endpoint) to a valid key",
+    402: "the account behind the key has no credit left",
+    403: "the key may not use this model: ask for access, or choose another model",
+    404: "check the address and the model's name",
+    413: "the request is too long: send fewer texts at once",
+    422: "the endpoint does not take one of the parameters",
+    429: "lower requests_per_minute or concurrency",
+}
+_SECRET = re.compile(r"\b(?:hf_|sk-)[\w-]{8,}")
+_NO_KEY: Final = "none"
+
+
+class GenerationError(RuntimeError):
+    """A language model gave no answer. The message says which address, what came back and what to do; never a token.
+
+    Attributes:
+        status: HTTP status, or None where nothing came back.
+        again: Whether asking again may help.
+        retry_after: Seconds that the endpoint asked to wait, or None.
+        everywhere: Whether every other request must fail in the same way (no key, no credit, nobody there).
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        again: bool = False,
+        retry_after: float | None = None,
+        everywhere: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.again = again
+        self.retry_after = retry_after
+        self.everywhere = everywhere
+
+
+@dataclass(frozen=True)
+class Completion:
+    """What came back: text, tokens as the endpoint counts them (0 where it does not), and why the text ends."""
+
+    text: str
+    prompt_tokens: int
+    completion_tokens: int
+    finish_reason: str
+
+
+class Chat:
+    """A model behind an OpenAI-compatible ``base_url``, or behind a provider of the Hub. Thread-safe; asks once.
+
+    The key is read from the environment: for the Hub and its endpoints HF_TOKEN (or the stored login), for any other
+    address OPENAI_API_KEY. A Hub token is never sent elsewhere.
+
+    Raises:
+        ValueError: If ``base_url`` is no http address, or holds a key.
+    """
+
+    def __init__(self, model: str, *, base_url: str | None, provider: str | None, timeout: float) -> None:
+        self.model = model
+        self.address = base_url or f"{provider or 'auto'} (provider of the Hub)"
+        self._direct = base_url is not None
+        self._private = False
+        self._answered = False
+        self._client: InferenceClient
+        if base_url is None:
+            key = os.environ.get("OPENAI_API_KEY") if provider == "openai" else None
+            self._client = InferenceClient(provider=provider, api_key=key, timeout=timeout)  # type: ignore[arg-type]
+        else:
+            host = _host(base_url)
+            key = get_token() if _of_the_hub(host) else os.environ.get("OPENAI_API_KEY")
+            self._private = _private(host)
+            self._client = _EndpointClient(base_url, key=key or _NO_KEY, timeout=timeout, proxies=not self._private)
+        self._secrets = [s for s in (key, get_token(), os.environ.get("OPENAI_API_KEY")) if s and s != _NO_KEY]
+
+    def complete(self, messages: list[Message], **parameters: Any) -> Completion:
+        """Ask once.
+
+        Raises:
+            GenerationError: If no answer came back, or something that is none; or the address lies outside this
+                machine and its private network while HF_HUB_OFFLINE is set.
+        """
+        if constants.is_offline_mode() and not self._private:
+            raise GenerationError(
+                f"{self.address}, model {self.model!r}: not asked, for HF_HUB_OFFLINE is set; unset it, or ask a "
+                "local endpoint",
+                everywhere=True,
+            )
+        try:
+            output = self._client.chat_completion(list(messages), model=self.model, **parameters)
+            completion = _read(output)
+        except Exception as error:
+            # Without its cause: that one may quote a key, and nobody has looked through it.
+            raise self._error(error) from None
+        self._answered = True
+        return completion
+
+    def _error(self, error: Exception) -> GenerationError:
+        if isinstance(error, (HfHubHTTPError, httpx2.HTTPStatusError)):
+            return self._refused(error.response)
+        what = self._clean(str(error)) or type(error).__name__
+        where = f"{self.address}, model {self.model!r}"
+        if isinstance(error, (InferenceTimeoutError, httpx2.TimeoutException)):
+            advice = "the endpoint is overloaded or the timeout too short: raise it or lower the concurrency"
+            return GenerationError(f"{where}: no answer in time; {advice}", again=True)
+        if isinstance(error, httpx2.ConnectError):
+            # Before the first answer it is a wrong address; later it is a server that may come back.
+            advice = "start the server, or correct the address"
+            return GenerationError(
+                f"{where}: cannot connect ({what}); {advice}", again=self._answered, everywhere=not self._answered
+            )
+        if isinstance(error, httpx2.TransportError):
+            return GenerationError(f"{where}: the connection broke ({what}); look at the server's log", again=True)
+        # A provider is looked up first, which fails in its own ways; with an endpoint only the answer can be misread.
+        if self._direct or isinstance(error, (_NoCompletionError, json.JSONDecodeError, UnicodeDecodeError)):
+            return GenerationError(
+                f"{where}: the answer is no chat completion ({what}); does the address speak OpenAI's protocol?",
+                again=True,
+            )
+        return GenerationError(f"{where}: {type(error).__name__}: {what}", everywhere=True)
+
+    def _refused(self, response: httpx2.Response) -> GenerationError:
+        status = response.status_code
+        try:
+            body = self._clean(response.text)
+        except httpx2.ResponseNotRead:
+            body = ""
+        wait = _retry_after(response.headers)
+        advice = _ADVICE.get(status, "the endpoint's log says more")
+        if wait:
+            advice = f"it asks to wait {wait:.0f} s; {advice}"
+        return GenerationError(
+            f"{self.address}, model {self.model!r}: status {status}{': ' + body if body else ''}; {advice}",
+            status=status,
+            again=status in _AGAIN or status >= 500,
+            retry_after=wait,
+            everywhere=status in (401, 402, 404),
+        )
+
+    def _clean(self, text: str) -> str:
+        """A short line that is safe to log: no keys, no control characters."""
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        text = _SECRET.sub("***", text)
+        text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+        return text if len(text) <= 300 else f"{text[:300]}…"
+
+
+class _EndpointClient(InferenceClient):
+    """InferenceClient with its own way to an endpoint, which differs from the Hub's in two points.
+
+    The Hub's session refuses everything while HF_HUB_OFFLINE is set, a server on this machine too. And for a bare
+    address the client turns a JSON schema into the form that TGI alone knows; others read it as "any JSON".
+    """
+
+    def __init__(self, base_url: str, *, key: str, timeout: float, proxies: bool) -> None:
+        super().__init__(base_url=base_url, api_key=key, timeout=timeout)
+        self._http = httpx2.Client(
+            timeout=timeout,
+            trust_env=proxies,
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=64),
+        )
+        self._tgi = False
+
+    def _inner_post(self, request_parameters: Any, *, stream: bool = False) -> Any:
+        body = dict(request_parameters.json)
+        form = body.get("response_format")
+        if form is not None and not self._tgi:
+            body["response_format"] = _openai_form(form)
+        response = self._http.post(request_parameters.url, json=body, headers=request_parameters.headers)
+        if response.status_code == 422 and form is not None and not self._tgi:
+            # TGI cannot read OpenAI's form. If it was something else, this is refused as well.
+            retried = self._http.post(
+                request_parameters.url, json=body | {"response_format": form}, headers=request_parameters.headers
+            )
+            self._tgi = retried.is_success
+            response = retried if retried.is_success else response
+        response.raise_for_status()
+        return response.content
+
+
+class _NoCompletionError(Exception):
+    pass
+
+
+def _openai_form(form: Mapping[str, Any]) -> Mapping[str, Any]:
+    if form.get("type") != "json_object" or "value" not in form:
+        return form
+    return response_format(form["value"])
+
+
+def response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """OpenAI's ``response_format`` for a JSON schema."""
+    return {"type": "json_schema", "json_schema": {"name": "answer", "schema": dict(schema), "strict": True}}
+
+
+def _read(output: Any) -> Completion:
+    choices = getattr(output, "choices", None)
+    if not isinstance(choices, list) or not choices:
+        raise _NoCompletionError("it has no choices")
+    message = getattr(choices[0], "message", None)
+    text = getattr(message, "content", None)
+    if not isinstance(message, dict) or not (text is None or isinstance(text, str)):
+        raise _NoCompletionError("its message has no text")
+    usage = getattr(output, "usage", None)
+    return Completion(
+        # A half of a surrogate pair is no character: nothing after this could store it.
+        text=(text or "").encode("utf-8", "replace").decode(),
+        prompt_tokens=int(getattr(usage, "prompt_tokens", 0) or 0),
+        completion_tokens=int(getattr(usage, "completion_tokens", 0) or 0),
+        finish_reason=str(choices[0].finish_reason or "stop"),
+    )
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds of a Retry-After header, which gives seconds or a date."""
+    value = headers.get("retry-after", "").strip()
+    if not value:
+        return None
+    try:
+        return max(0.0, float(value))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - time.time())
+    except ValueError:
+        return None
+
+
+def _host(base_url: str) -> str:
+    parts = urlsplit(base_url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"got the address {base_url!r}, wanted one such as http://localhost:8000/v1")
+    if parts.username or parts.password or parts.query:
+        raise ValueError(
+            f"the address of {parts.hostname} holds a user name, a password or a query: put the key into "
+            "OPENAI_API_KEY (HF_TOKEN for endpoints of the Hub), and give the address without it"
+        )
+    return parts.hostname
+
+
+def _private(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_private
+    except ValueError:
+        return host == "localhost" or host.endswith((".localhost", ".local", ".internal"))
+
+
+def _of_the_hub(host: str) -> bool:
+    return any(host == h or host.endswith(f".{h}") for h in ("huggingface.co", "endpoints.huggingface.cloud"))
