@@ -26,7 +26,7 @@ from hub_models.encoder import load
 from hub_models.manifest import FILE_NAME, Manifest
 from hub_models.release import PROBE_NAME, probe
 from hub_models.requirements import REQUIREMENTS
-from hub_models.staging import Base
+from hub_models.staging import ENCODER_FILES, Base
 
 logger = logging.getLogger(__name__)
 
@@ -36,11 +36,7 @@ TOP = 10
 
 ALLOW = (
     *(CARD_NAME, "LICENSE", FILE_NAME, PROBE_NAME, DIFFERENCE_NAME),
-    *("config.json", "model*.safetensors", "model.safetensors.index.json"),
-    *("modules.json", "config_sentence_transformers.json", "sentence_bert_config.json"),
-    *("[0-9]_*/config.json", "[0-9]_Dense/*.safetensors"),
-    *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "chat_template.jinja"),
-    *("vocab.txt", "vocab.json", "merges.txt", "spiece.model", "sentencepiece.bpe.model"),
+    *("config.json", "model*.safetensors", "model.safetensors.index.json", *ENCODER_FILES),
 )
 """Files of a merged model that are published, as patterns."""
 

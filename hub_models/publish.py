@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dataset_builders import hub
 from dataset_builders.hub import Commit, Plan
-from dataset_builders.hub_remote import Remote, check_access, check_name, look
+from dataset_builders.hub_remote import check_access, check_name, look
 from hub_models import merge, staging, verify
 from hub_models.cards import CARD_NAME
 from hub_models.manifest import FILE_NAME
@@ -104,9 +104,7 @@ def _is_up(plan: Plan, tag: str) -> bool:
     return not plan.changes and plan.remote.tags.get(tag) == plan.remote.sha is not None
 
 
-def _push(
-    plan: Plan, allow: tuple[str, ...], wanted: Probe, *, private: bool, tag: str, dry_run: bool
-) -> Released:
+def _push(plan: Plan, allow: tuple[str, ...], wanted: Probe, *, private: bool, tag: str, dry_run: bool) -> Released:
     repo_id, card = plan.remote.repo_id, (plan.folder / CARD_NAME).read_bytes().decode()
     if dry_run:
         return Released(repo_id, plan, card, None)
@@ -131,5 +129,3 @@ def _push(
 def _verify(repo_id: str, sha: str, wanted: Probe) -> None:
     found = verify.verify(repo_id, sha, wanted)
     logger.info("%s", found.line())
-
-

@@ -32,13 +32,17 @@ from hub_models.trained_claims import FILE_NAME as TRAINED_CLAIMS
 
 logger = logging.getLogger(__name__)
 
-ALLOW = (
-    *(CARD_NAME, "LICENSE", FILE_NAME, RECIPE_NAME, PROBE_NAME, TRAINED_CLAIMS),
-    *("adapter_config.json", "adapter_model.safetensors"),
+ENCODER_FILES = (
     *("modules.json", "config_sentence_transformers.json", "sentence_bert_config.json"),
     *("[0-9]_*/config.json", "[0-9]_Dense/*.safetensors"),
-    *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "chat_template.jinja"),
-    *("vocab.txt", "vocab.json", "merges.txt", "spiece.model", "sentencepiece.bpe.model"),
+    *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
+    *("chat_template.jinja", "vocab.txt", "vocab.json", "merges.txt", "spiece.model", "sentencepiece.bpe.model"),
+)
+"""Of any encoder, besides its weights."""
+
+ALLOW = (
+    *(CARD_NAME, "LICENSE", FILE_NAME, RECIPE_NAME, PROBE_NAME, TRAINED_CLAIMS),
+    *("adapter_config.json", "adapter_model.safetensors", *ENCODER_FILES),
     *("evaluation/results.json", "evaluation/figures/*.png", ".eval_results/*.yaml"),
 )
 """Files of a run that are published, as patterns; optimiser states, logs and whatever else lies there are not."""

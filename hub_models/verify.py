@@ -44,8 +44,8 @@ class Verified:
         """For people."""
         plain = "not the newest commit" if self.plain is None else f"{self.plain:.6f}"
         return (
-            f"verified: {self.repo_id} at {self.revision[:12]}: {self.files} files with their checksums, cosine to the "
-            f"trained model {self.cosine:.6f} at least (plain loading: {plain})"
+            f"verified: {self.repo_id} at {self.revision[:12]}: {self.files} files with their checksums, cosine to "
+            f"the trained model {self.cosine:.6f} at least (plain loading: {plain})"
         )
 
 
@@ -70,9 +70,7 @@ def verify(repo_id: str, revision: str | None = None, wanted: Probe | None = Non
         wanted = wanted or _published(repo_id, sha, home / "probe")
         question = {"repo_id": repo_id, "revision": sha, "plain": sha == head, "texts": wanted.texts}
         _ask_stranger(question, home)
-        checked = ask(
-            repo_id, lambda: api.verify_repo_checksums(repo_id, revision=sha, cache_dir=cache), "read"
-        )
+        checked = ask(repo_id, lambda: api.verify_repo_checksums(repo_id, revision=sha, cache_dir=cache), "read")
         faults = [f"{item['path']} has another checksum than the Hub lists" for item in checked.mismatches]
         faults += [f"{path} did not arrive" for path in checked.missing_paths]
         cosines: dict[str, float] = {}
