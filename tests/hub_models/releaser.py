@@ -1,4 +1,4 @@
-"""``python -m hub_models`` (and the builders' ``publish``) many times against one loopback Hub, forked from a process that has imported everything."""
+"""Commands of ``hub_models`` against one loopback Hub, forked from a process that has imported everything."""
 
 from __future__ import annotations
 

@@ -62,13 +62,6 @@ def commits(hub: TestHub, repo: str = REPO) -> int:
     return 0 if found is None else len(found.commits) - 1
 
 
-def load_at(repo: str, revision: str) -> object:
-    from hub_models import load
-
-    model = load(repo, revision=revision)
-    return {"vector": model.encode("cities should ban cars").tolist(), "attack": model.prompts["attack"]}
-
-
 def test_a_release_is_one_commit_and_stays_what_it_was(
     hub: TestHub, releaser: Releaser, run: Path, tmp_path: Path
 ) -> None:
@@ -86,7 +79,6 @@ def test_a_release_is_one_commit_and_stays_what_it_was(
     assert yaml.safe_load(card.split("---\n")[1])["base_model"] == BASE
     assert f'model = load("{REPO}", revision="v1.0.0")' in card and "5.24 asks for peft 0.22" in card
 
-    released = hub.call(load_at, REPO, "v1.0.0", token=None)
     hub.log.clear()
     again = releaser.run("release", run, "--org", "org")
     assert again.code == 0 and "up to date" in again.output and commits(hub) == 1, again.output
@@ -98,9 +90,9 @@ def test_a_release_is_one_commit_and_stays_what_it_was(
     moved["config_sentence_transformers.json"] = other / "config_sentence_transformers.json"
     hub.put("model", REPO, moved)
     put_base(hub, tmp_path / "base", seed=7)
-    assert hub.call(load_at, REPO, "v1.0.0", token=None) == released
     verified = releaser.run("verify", REPO, "--revision", "v1.0.0")
-    assert verified.code == 0 and "plain loading: not the newest commit" in verified.output, verified.output
+    assert verified.code == 0, verified.output
+    assert "trained model 1.000000 at least (plain loading: not the newest commit)" in verified.output
     differs = releaser.run("verify", REPO)
     assert differs.code == 1 and "is not what was trained: plain loading: an embedding has cosine" in differs.output
 
@@ -114,7 +106,7 @@ def test_a_base_from_a_folder_is_released_by_its_hub_id_case_10(
     run = make_run(tmp_path / "run", recipe, status="local", base_revision=None, base_licence=None)
     refused = releaser.run("release", run, "--org", "org", read_back=False)
     assert refused.code == 1 and "give its Hub id with --base-id organisation/name" in refused.output
-    done = releaser.run("release", run, "--org", "org", "--base-id", BASE)
+    done = releaser.run("release", run, "--org", "org", "--base-id", BASE, read_back=False)
     assert done.code == 0, done.output
     files = hub.files("model", REPO)
     assert json.loads(files["slant.json"])["base_revision"] == REVISION
@@ -255,22 +247,20 @@ def test_a_lost_answer_is_no_second_commit(hub: TestHub, releaser: Releaser, run
 def test_killed_anywhere_it_is_the_old_or_the_new_and_a_rerun_finishes(
     hub: TestHub, releaser: Releaser, made: Path, tmp_path: Path
 ) -> None:
-    """kill -9 while the release stands at its Nth request; no clock decides."""
+    """kill -9 while the release stands at a request, or at its answer; no clock decides."""
     old = Path(shutil.copytree(made, tmp_path / "old"))
     assert releaser.run("release", old, "--org", "org", "--tag", "v0", read_back=False).code == 0
     run = make_run(tmp_path / "new", seed=3)
-    hub.log.clear()
     assert releaser.run("release", run, "--org", "org", "--tag", "v1", read_back=False).code == 0
-    requests = [entry.path for entry in hub.log.entries]
-    commit = next(i for i, path in enumerate(requests, 1) if "/commit/" in path)
     new = hub.repo("model", REPO).head.files
-    points = [(1, False), (commit // 2, False), (commit, False), (commit, True), (len(requests), True)]
+    points = [("GET", "whoami", False), ("POST", "/preupload/", False)]
+    points += [("POST", "/commit/", False), ("POST", "/commit/", True), ("POST", "/tag/", True)]
     outcomes = set()
-    for turn, (nth, carried_out) in enumerate(points):
+    for turn, (method, path, carried_out) in enumerate(points):
         hub.store.repos.pop(("model", REPO))
         assert releaser.run("release", old, "--org", "org", "--tag", "v0", read_back=False).code == 0
         before = hub.repo("model", REPO).head.files
-        hold = hub.faults.add("*", "", Hold(done=carried_out), nth=nth)
+        hold = hub.faults.add(method, path, Hold(done=carried_out))
         running = releaser.start("release", run, "--org", "org", "--tag", "v1", read_back=False)
         with hold.held():
             running.kill()
