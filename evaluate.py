@@ -25,16 +25,26 @@ class EvaluatedSplit(StrEnum):
     validation = "validation"
 
 
+class Comparable(StrEnum):
+    published = "published"
+
+
+class LexicalName(StrEnum):
+    slant = "slant"
+    s = "s"
+
+
 @app.command()
 def main(
     model: Annotated[
         str,
-        typer.Option(help="Folder of a run, folder of an encoder, or Hub id; 'bm25' or 'random' on oblique tasks."),
+        typer.Option(help="Folder of a run, folder of an encoder, or Hub id; or 'bm25' or 'random'."),
     ],
     tasks: Annotated[
         str,
         typer.Option(
-            help="SOURCE-stance or SOURCE-obliq-TASK, several with commas; 'stance' or 'obliq' for all at hand."
+            help="SOURCE-stance or SOURCE-obliq-TASK, several with commas; 'stance' or 'obliq' for all at hand; "
+            "'nanobeir'."
         ),
     ],
     data: Annotated[
@@ -57,11 +67,15 @@ def main(
     late_interaction: Annotated[
         bool, typer.Option("--late-interaction", help="The model has a vector for each token. Oblique tasks.")
     ] = False,
+    ablation: Annotated[
+        bool,
+        typer.Option("--ablation", help="Delete the queries' words one at a time: RIS, RCS and DI. Stance tasks."),
+    ] = False,
     cache: Annotated[
         Path | None,
         typer.Option(
             file_okay=False,
-            help="Keeps the vectors of oblique tasks here: a killed run goes on, and several processes share.",
+            help="Keeps the vectors here: a killed run goes on, and several processes share.",
         ),
     ] = None,
     allow_dangling: Annotated[
@@ -70,6 +84,30 @@ def main(
             "--allow-dangling", help="Take judgements of absent documents and print the ceiling. Oblique tasks."
         ),
     ] = False,
+    compare: Annotated[
+        Comparable | None, typer.Option(help="Set the paper's own numbers of this model beside it. Stance tasks.")
+    ] = None,
+    hybrid: Annotated[
+        str | None,
+        typer.Option(
+            help="Stance tasks: also with BM25 of the claim beside the dense scores, at these weights in [0, 1], with "
+            "commas; 'auto' chooses one by query with what `python -m hub_models tune` fitted."
+        ),
+    ] = None,
+    lexical: Annotated[
+        LexicalName, typer.Option(help="Words and weights of that BM25: ours, or 's', the stance paper's own.")
+    ] = LexicalName.slant,
+    adapter_scale: Annotated[
+        float | None,
+        typer.Option(help="Stance tasks: also with the adapter at this scale, 0 to 2. Default: what tune stored."),
+    ] = None,
+    anchor: Annotated[
+        float | None,
+        typer.Option(
+            help="Stance tasks: also with the model's own base, asked with the claim alone, beside it at this weight "
+            "in [0, 1]. Default: what tune stored."
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Default: RUN/evaluation for a run folder, else results/local/MODEL.")
     ] = None,
@@ -79,16 +117,30 @@ def main(
     logging.getLogger("hub_models").setLevel(logging.INFO)
     use_project_cache()  # before anything imports the Hub clients
     from hub_models.evaluation.figures import draw
+    from hub_models.evaluation.hybrid import variants
     from hub_models.evaluation.report import report
+    from hub_models.evaluation.report_published import beside_published, curriculum_of
     from hub_models.evaluation.run import evaluate_model, load_tasks, share_encoding
+    from hub_models.evaluation.stance import Judgements
 
     try:
         names = [name.strip() for name in tasks.split(",")]
         judged = load_tasks(names, data, split.value, allow_dangling=allow_dangling)
+        curriculum = curriculum_of(model) if compare else None
         if share_encoding(model, judged, cache, baseline):
             return
+        further = variants(
+            model, judged, hybrid=hybrid, lexical=lexical.value, adapter_scale=adapter_scale, anchor=anchor
+        )
         evaluation = evaluate_model(
-            model, judged, out=out, baseline=baseline, late_interaction=late_interaction, cache=cache
+            model,
+            judged,
+            out=out,
+            baseline=baseline,
+            late_interaction=late_interaction,
+            cache=cache,
+            ablation=ablation,
+            variants=further,
         )
     except (ValueError, OSError, RuntimeError) as error:
         typer.echo(f"error: {error}", err=True)
@@ -96,6 +148,8 @@ def main(
     failed = False
     for name in judged:
         typer.echo(report(evaluation.results, name, evaluation.baseline))
+        if compare and isinstance(judged[name], Judgements):
+            typer.echo(beside_published(evaluation.results, name, curriculum))
         try:
             for figure in draw(evaluation, name):
                 typer.echo(f"figure   {figure}")

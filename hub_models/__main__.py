@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import logging
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from hub_models import release_commands
+
+
+class StudyFamily(StrEnum):
+    stance = "stance"
+
+
+class StudySplit(StrEnum):
+    test = "test"
+    validation = "validation"
+
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 
@@ -20,6 +31,7 @@ def _main() -> None:
     from hub_models.hub_cache import use_project_cache
 
     logging.basicConfig(level=logging.INFO, format="%(message)s")
+    logging.getLogger("bm25s").setLevel(logging.WARNING)
     use_project_cache()
 
 
@@ -68,6 +80,66 @@ def diagnose(
 
 
 @app.command()
+def probe(
+    model: Annotated[str, typer.Option(help="Folder or Hub id of any encoder.")],
+    source: Annotated[str, typer.Option(help="A source whose test claims have inverted arguments.")] = "sample",
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Your own pairs instead: JSONL or parquet with claim, original, original_stance, inverted."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(file_okay=False, help="Default: RUN/evaluation or results/local/MODEL.")
+    ] = None,
+) -> None:
+    """Measure an encoder's sense of stance with minimal pairs: probe.json, a picture, and a table."""
+    from hub_models.evaluation import probe as module
+    from hub_models.evaluation.figures import draw_probe
+    from hub_models.evaluation.places import default_folder
+
+    try:
+        pairs = module.pairs_of(source, data)
+        found = module.probe(model, pairs, source if data is None else data.stem)
+        folder = out or default_folder(model)
+        found.write(folder / module.PROBE_NAME)
+        drawn = draw_probe(found, folder)
+    except (ValueError, OSError) as error:
+        raise typer.BadParameter(str(error)) from None
+    typer.echo(f"{module.report(found)}\n\nresults  {folder / module.PROBE_NAME}\nfigure   {drawn}")
+
+
+@app.command()
+def tune(
+    run: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="A run folder of train.py.")],
+    tasks: Annotated[str, typer.Option(help="One stance task, SOURCE-stance; its validation claims are asked.")],
+    data: Annotated[Path | None, typer.Option(help="Your own data for it: JSONL, parquet or a folder.")] = None,
+    cache: Annotated[
+        Path | None, typer.Option(file_okay=False, help="Keeps the vectors here: a killed run goes on.")
+    ] = None,
+) -> None:
+    """Choose adapter scale, anchor and the weight of BM25 on validation claims, and keep them in RUN's slant.json."""
+    from hub_models.evaluation.figures_levers import draw_levers
+    from hub_models.evaluation.named_tasks import load_tasks
+    from hub_models.evaluation.stance import Judgements
+    from hub_models.evaluation.systems import Encoder
+    from hub_models.evaluation.tuning import TUNING, keep, summary
+    from hub_models.evaluation.tuning import tune as choose
+    from hub_models.manifest import Manifest
+
+    try:
+        Manifest.read(run)
+        ((name, judged),) = load_tasks([tasks], data, "validation", wide=True).items()
+        if not isinstance(judged, Judgements):
+            raise ValueError(f"--tasks: got {tasks!r}, wanted one stance task, such as sample-stance")
+        found = choose(judged, Encoder(str(run), cache), name)
+        keep(run, found)
+        figure = draw_levers(found.curve, found.levers, f"{run.resolve().name} on {name}", run / TUNING)
+    except (ValueError, OSError) as error:
+        raise typer.BadParameter(str(error)) from None
+    typer.echo(summary(found))
+    typer.echo(f"figure   {figure}\nkept in  {run / 'slant.json'}")
+
+
+@app.command()
 def encode(
     model: Annotated[str, typer.Argument(help="Folder or Hub id of an encoder.")],
     texts: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="One text a line, lines end at LF.")],
@@ -98,6 +170,60 @@ def encode(
             typer.echo(f"{out}: {vectors.shape[0]} x {vectors.shape[1]}, by {processes} process(es)")
     except (ValueError, OSError) as error:
         raise typer.BadParameter(str(error)) from None
+
+
+@app.command()
+def study(
+    family: Annotated[StudyFamily, typer.Argument(help="What is studied.")],
+    out: Annotated[Path, typer.Option(file_okay=False, help="Folder for everything; a killed study goes on in it.")],
+    recipe: Annotated[str, typer.Option(help="Name of a recipe, or a YAML file.")] = "stance-minilm",
+    curricula: Annotated[
+        str, typer.Option(help="Configs of the triplets, with commas.")
+    ] = "homogeneous,mixed,mixed_aug",
+    also: Annotated[
+        list[str] | None,
+        typer.Option(metavar="'NAME: KEY=VALUE …'", help="A further system: the recipe with these overrides."),
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Trainings of each system, with the seeds 0, 1, …")] = 3,
+    source: Annotated[
+        str | None, typer.Option(help="Train on this source and evaluate on it too; by default the recipe's own data.")
+    ] = None,
+    data: Annotated[Path | None, typer.Option(exists=True, help="The data of --source: a file or folder.")] = None,
+    evaluate: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SOURCE=PATH", help="A further evaluation set, besides the embedded sample."),
+    ] = None,
+    split: Annotated[StudySplit, typer.Option(help="Which claims to ask about.")] = StudySplit.test,
+    hybrid: Annotated[
+        str, typer.Option(help="Weights of BM25 beside the dense scores, with commas; '' for none.")
+    ] = "0.1,0.15,0.2",
+    quick: Annotated[bool, typer.Option("--quick", help="100 steps and one seed: does everything work?")] = False,
+    overrides: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE")] = None,
+) -> None:
+    """Train every curriculum with the same budget, measure all on all sets, and report it as the paper's tables do."""
+    import shlex
+    import sys
+
+    from hub_models.evaluation import study as studies
+
+    try:
+        written = studies.study_stance(
+            out, recipe, studies.parse_systems(curricula, also or []), seeds=1 if quick else seeds, source=source,
+            data=data, further=evaluate or [], split=split.value, hybrid=hybrid, quick=quick,
+            overrides=overrides or [], command=shlex.join(["python", "-m", "hub_models", *sys.argv[1:]]),
+        )  # fmt: skip
+    except (ValueError, OSError, RuntimeError) as error:
+        raise typer.BadParameter(str(error)) from None
+    for path in written:
+        typer.echo(path)
+
+
+@app.command()
+def reproduce() -> None:
+    """Print the page that says how to come by each published number: results/published/REPRODUCE.md."""
+    from hub_models.evaluation.reproduce import page
+
+    typer.echo(page(), nl=False)
 
 
 @app.command()

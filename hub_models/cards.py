@@ -23,7 +23,7 @@ from dataset_builders.atomic import write_text
 from dataset_builders.instructions import UNSEEN, query_prefix
 from dataset_builders.markdown import cell as cell  # for those who write a cell of their own
 from dataset_builders.markdown import literal, template
-from hub_models.card_results import evaluation_results, task_table
+from hub_models.card_results import COST_COLUMNS, cost_rows, evaluation_results, task_table
 from hub_models.evaluation.report import COLUMNS
 from hub_models.evaluation.results import Results
 from hub_models.manifest import ADAPTER_NAME, Manifest, check_adapter, is_machine_path
@@ -43,6 +43,15 @@ PERMISSIVE = frozenset(
 )
 
 _TAGS = ("sentence-transformers", "sentence-similarity", "feature-extraction", "lora", "stance", "argument-retrieval")
+
+# By the end of a figure's name.
+_ALT = {
+    "-composition": "Share of right documents and of each error among the first R",
+    "-top5": "One claim, the first five documents of base and adapter",
+    "-ablation-sensitivity": "Word ablation: relative sensitivity to instruction and claim",
+    "-ablation-direction": "Word ablation: what deleting the stance word does to right arguments and hard negatives",
+    "-ablation-heatmap": "Word ablation: one query, word by word, against each argument on its claim",
+}
 
 _HUB_ID = re.compile(r"[\w.-]+(?:/[\w.-]+)?")
 
@@ -172,12 +181,19 @@ def _render(manifest: Manifest, recipe: Recipe, results: Results | None, drawn: 
         negatives=recipe.global_batch * (1 + recipe.negatives_per_anchor) - 1,
         tables=[table for table in tables if table is not None],
         columns=COLUMNS,
-        figures=drawn,
+        cost=cost_rows(results),
+        cost_columns=COST_COLUMNS,
+        figures=[(path, _alt(path)) for path in drawn],
         licence=release_licence(manifest),
         example=example,
         prefix=query_prefix(manifest.query_template, example),
         requirements=REQUIREMENTS,
     )
+
+
+def _alt(path: str) -> str:
+    stem = Path(path).stem
+    return next((alt for end, alt in _ALT.items() if stem.endswith(end)), stem)
 
 
 def _metadata(old: str, manifest: Manifest, results: Results | None, path: Path) -> str:

@@ -29,7 +29,7 @@ from tokenizers import processors
 
 from dataset_builders.instructions import DEFAULT_QUERY_TEMPLATE, STANCES, query_prefix, seen_for
 from dataset_builders.text import did_you_mean
-from hub_models.adapter import adapter_off, attach_lora
+from hub_models.adapter import adapter_off, attach_lora, check_scale, scale_adapter
 from hub_models.corpus import encode_corpus
 from hub_models.hub_cache import ensure_base
 from hub_models.manifest import ADAPTER_NAME, adapter_sha256, check_adapter
@@ -74,7 +74,13 @@ class ModelIdentity:
     adapter_sha256: str | None
 
 
-def load(path_or_id: str | Path, *, revision: str | None = None, device: str | None = None) -> SentenceTransformer:
+def load(
+    path_or_id: str | Path,
+    *,
+    revision: str | None = None,
+    device: str | None = None,
+    adapter_scale: float | None = None,
+) -> SentenceTransformer:
     """Load an encoder, adapter and base at the commits that its release pins.
 
     `SentenceTransformer(...)` alone takes an adapter's weights from ``main`` whatever its ``revision``, and never pins
@@ -84,12 +90,18 @@ def load(path_or_id: str | Path, *, revision: str | None = None, device: str | N
         path_or_id: Folder or Hub id.
         revision: Branch, tag or commit of a Hub model.
         device: Such as ``"cpu"``; null lets sentence-transformers choose.
+        adapter_scale: Weight of the adapter from 0 (the base) to 2; null is as trained, which is also what plain
+            loading gives, and what it cannot change. The one that ``tune`` found is the ``adapter_scale`` of
+            ``slant.json``.
 
     Raises:
         FileNotFoundError: If there is no such folder, and neither the Hub nor its cache has such a model.
         ValueError: If it lacks ``modules.json`` (its pooling is not known, and mean pooling would be a guess) or
-            another file that it needs, a file is damaged, or the adapter is not the one that ``slant.json`` names.
+            another file that it needs, a file is damaged, the adapter is not the one that ``slant.json`` names, or
+            the scale is out of range or of a model without an adapter.
     """
+    if adapter_scale is not None:
+        check_scale(adapter_scale)
     source = str(path_or_id)
     ensure_base(source)
     _require_modules(source, revision)
@@ -100,6 +112,8 @@ def load(path_or_id: str | Path, *, revision: str | None = None, device: str | N
             folder = Path(source) if Path(source).is_dir() else Path(snapshot_download(source, revision=revision))
             model = _load_adapter(folder, device)
     _pad_for_absolute_positions(model)
+    if adapter_scale is not None:
+        scale_adapter(model, adapter_scale)
     return model
 
 
@@ -318,6 +332,12 @@ def _offline() -> str:
     return " (HF_HUB_OFFLINE is set)" if os.environ.get("HF_HUB_OFFLINE") else ""
 
 
+def slant_json(path_or_id: str | Path, *, revision: str | None = None) -> dict[str, Any]:
+    """What stands in a model's ``slant.json``; nothing, where it has none."""
+    path = find(str(path_or_id), SLANT_JSON, revision)
+    return {} if path is None else _read_json(path)
+
+
 def _slant_json(folder: Path) -> dict[str, Any]:
     path = folder / SLANT_JSON
     return _read_json(path) if path.is_file() else {}
@@ -365,10 +385,8 @@ def _commit(repo_id: str, revision: str | None) -> str | None:
 def query_template_of(path_or_id: str | Path, *, revision: str | None = None) -> str:
     """The template that formats a model's queries: its release's own, its recipe's for the base of a recipe that comes
     with the package, else the default."""
-    path = find(str(path_or_id), SLANT_JSON, revision)
-    if path is not None:
-        template = _slant_json(path.parent).get("query_template")
-        if template:
-            return str(template)
+    template = slant_json(path_or_id, revision=revision).get("query_template")
+    if template:
+        return str(template)
     recipes = [load_recipe(name) for name in recipe_names()]
     return next((r.query_template for r in recipes if r.base == str(path_or_id)), DEFAULT_QUERY_TEMPLATE)

@@ -23,15 +23,19 @@ Run = Annotated[Path, typer.Argument(exists=True, file_okay=False, help="A run f
 
 
 @contextmanager
-def _told(needs: str | None = None) -> Iterator[None]:
-    """Errors as one line; and, before anything slow is imported, whether the repository ``needs`` can be one."""
-    from dataset_builders.hub_errors import HubError
+def _told(needs: str | None = None, doing: str = "release") -> Iterator[None]:
+    """Errors as one line; and, before anything slow is imported, whether the repository ``needs`` can be reached."""
+    from huggingface_hub import constants
+
+    from dataset_builders.hub_errors import HubError, offline
     from dataset_builders.hub_remote import check_name
 
     for name in ("httpx2", "httpx", "onnx_ir", "onnxscript"):  # every request, every rewritten node
         logging.getLogger(name).setLevel(logging.WARNING)
     try:
         if needs is not None:
+            if constants.HF_HUB_OFFLINE:
+                raise offline(doing)
             check_name(needs)
         yield
     except (ValueError, OSError, HubError) as error:
@@ -74,7 +78,7 @@ def verify(
     revision: Annotated[str | None, typer.Option(help="Branch, tag or commit; the newest by default.")] = None,
 ) -> None:
     """Load a release as a stranger does, check its files, and compare its vectors with the trained model's."""
-    with _told(repo_id):
+    with _told(repo_id, "verify"):
         from hub_models import verify as verification
 
         typer.echo(verification.verify(repo_id, revision).line())

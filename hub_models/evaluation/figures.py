@@ -14,8 +14,13 @@ import numpy as np
 
 from dataset_builders.atomic import write_bytes
 from hub_models.evaluation import stance
+from hub_models.evaluation.ablation_results import read_ablation
+from hub_models.evaluation.figures_ablation import direction, heatmap, median_query, sensitivity
 from hub_models.evaluation.figures_oblique import gain_by_rank
+from hub_models.evaluation.measured import Table
 from hub_models.evaluation.metrics import COMPOSITION, STANCE_BIT, document_kinds
+from hub_models.evaluation.oblique import ObliqueJudgements
+from hub_models.evaluation.probe import Probe, picture
 from hub_models.evaluation.run import Evaluation, read_table
 
 if TYPE_CHECKING:
@@ -24,15 +29,15 @@ if TYPE_CHECKING:
 EXAMPLE_INSTRUCTION = "attack-unseen-04"
 """'Find statements rejecting', the paper's own example."""
 
-_COLOURS = {"precision": "#3a9b5c", "hard": "#c8443a", "semi_hard": "#c9c9c9", "easy": "#7d7d7d"}
+COLOURS = {"precision": "#3a9b5c", "hard": "#c8443a", "semi_hard": "#c9c9c9", "easy": "#7d7d7d"}
 _INK = {"semi_hard": "#8a8a8a"}  # light grey does for an area, not for letters
-_NAMES = {
+NAMES = {
     "precision": "right",
     "hard": "hard: wrong stance",
     "semi_hard": "semi-hard: wrong claim",
     "easy": "easy: wrong both",
 }
-_STYLE: dict[str, Any] = {
+STYLE: dict[str, Any] = {
     "svg.hashsalt": "slant",
     "font.family": "DejaVu Sans",
     "font.size": 9,
@@ -46,23 +51,50 @@ def draw(evaluation: Evaluation, task_name: str) -> list[Path]:
     """Draw a task's figures as PNG and SVG into ``figures/`` beside the results.
 
     Returns:
-        The PNG files: of a stance task the composition, and the example where there is a baseline to set it beside;
-        of an oblique task the gain over the baseline by rank, where there is one.
+        The PNG files: of a stance task the composition, and the example where there is a baseline to set it beside,
+        and those of a word ablation; of an oblique task the gain over the baseline by rank, where there is one.
     """
     import matplotlib
 
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         drawn: dict[str, Figure | None] = {}
         if isinstance(evaluation.judged[task_name], stance.Judgements):
             drawn["composition"] = composition(evaluation, task_name)
             drawn["top5"] = top_five(evaluation, task_name) if evaluation.baseline else None
-        elif evaluation.baseline:
+            drawn |= _ablation(evaluation, task_name)
+        elif isinstance(evaluation.judged[task_name], ObliqueJudgements) and evaluation.baseline:
             drawn["gain"] = gain_by_rank(evaluation.results, task_name, evaluation.baseline)
         return [
-            _save(figure, evaluation.folder / "figures", _stem(task_name, name))
+            save(figure, evaluation.folder / "figures", _stem(task_name, name))
             for name, figure in drawn.items()
             if figure is not None
         ]
+
+
+def _ablation(evaluation: Evaluation, task_name: str) -> dict[str, Figure]:
+    """The figures of a word ablation, beside the baseline's if that has one too."""
+    judged, run = evaluation.judged[task_name], evaluation.results.tasks[task_name].run("dense")
+    own = read_ablation(evaluation.folder, run) if run else None
+    if own is None or not isinstance(judged, stance.Judgements):
+        return {}
+    tables: dict[str, Table] = {}
+    if evaluation.baseline and evaluation.baseline_folder:
+        of_base = evaluation.baseline.tasks[task_name].run("dense")
+        base = read_ablation(evaluation.baseline_folder, of_base) if of_base else None
+        tables |= {} if base is None else {"base": base}
+    tables[_label(evaluation)] = own
+    title = _title(evaluation, task_name)
+    example = median_query(own)
+    drawn = {"ablation-sensitivity": sensitivity(tables, title), "ablation-direction": direction(tables, title)}
+    return drawn | ({"ablation-heatmap": heatmap(judged, tables, example)} if example else {})
+
+
+def draw_probe(found: Probe, folder: Path) -> Path:
+    """Draw a probe's picture into its folder, as PNG and SVG."""
+    import matplotlib
+
+    with matplotlib.rc_context(STYLE):
+        return save(picture(found), folder, "probe")
 
 
 def composition(evaluation: Evaluation, task_name: str) -> Figure:
@@ -83,7 +115,7 @@ def composition(evaluation: Evaluation, task_name: str) -> Figure:
             labels.append(label)
             for kind in COMPOSITION:
                 share = (run.mean(slice_name, f"{kind}_at_r") if run else None) or 0.0
-                axes.bar(x, share, 0.86, bottom, color=_COLOURS[kind], label=_NAMES[kind] if not x else None)
+                axes.bar(x, share, 0.86, bottom, color=COLOURS[kind], label=NAMES[kind] if not x else None)
                 if share >= 0.06:
                     colour = "black" if kind == "semi_hard" else "white"
                     axes.text(
@@ -136,13 +168,13 @@ def top_five(evaluation: Evaluation, task_name: str) -> Figure | None:
     for x, label, found in ((0.015, "base", base), (0.51, _label(evaluation), tuned)):
         axes.text(x, 0.895, label, va="top", fontsize=10, weight="bold")
         for place, argument_id in enumerate(_top_of(found, claim_id)):
-            y, colour = 0.71 - place * 0.152, _COLOURS[kind_of[argument_id]]
+            y, colour = 0.71 - place * 0.152, COLOURS[kind_of[argument_id]]
             box = FancyBboxPatch(
                 (x, y), 0.475, 0.125, boxstyle="round,pad=0,rounding_size=0.01", fc="white", ec=colour
             )
             box.set_linewidth(2)
             axes.add_patch(box)
-            name, shade = _NAMES[kind_of[argument_id]], _INK.get(kind_of[argument_id], colour)
+            name, shade = NAMES[kind_of[argument_id]], _INK.get(kind_of[argument_id], colour)
             axes.text(x + 0.01, y + 0.117, name, va="top", fontsize=7, color=shade, weight="bold")
             lines = textwrap.wrap(text_of[argument_id], 72, max_lines=3, placeholder=" …")
             axes.text(x + 0.01, y + 0.09, "\n".join(lines), va="top", fontsize=8)
@@ -151,7 +183,7 @@ def top_five(evaluation: Evaluation, task_name: str) -> Figure | None:
     return figure
 
 
-def _median_claim(base: stance.Table, tuned: stance.Table) -> str | None:
+def _median_claim(base: Table, tuned: Table) -> str | None:
     before, after = _asked(base), _asked(tuned)
     changes = sorted(
         (after[c]["precision_at_r"] - before[c]["precision_at_r"], c) for c in after.keys() & before.keys()
@@ -159,11 +191,11 @@ def _median_claim(base: stance.Table, tuned: stance.Table) -> str | None:
     return changes[(len(changes) - 1) // 2][1] if changes else None
 
 
-def _top_of(table: stance.Table, claim_id: str) -> list[str]:
+def _top_of(table: Table, claim_id: str) -> list[str]:
     return list(_asked(table)[claim_id]["top"])[:_TOP]
 
 
-def _asked(table: stance.Table) -> dict[str, dict[str, Any]]:
+def _asked(table: Table) -> dict[str, dict[str, Any]]:
     """The rows of the example's instruction over all candidates, by claim."""
     rows = np.flatnonzero((table["candidates"] == stance.ALL) & (table["instruction_id"] == EXAMPLE_INSTRUCTION))
     return {table["claim_id"][i]: {name: table[name][i] for name in ("precision_at_r", "top")} for i in rows}
@@ -182,7 +214,7 @@ def _stem(task_name: str, name: str) -> str:
     return f"{task_name.replace(':', '-')}-{name}"
 
 
-def _save(figure: Figure, folder: Path, stem: str) -> Path:
+def save(figure: Figure, folder: Path, stem: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for suffix, metadata in (("svg", {"Date": None, "Creator": None}), ("png", {"Software": None})):
         buffer = io.BytesIO()

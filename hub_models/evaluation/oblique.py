@@ -26,10 +26,10 @@ from dataset_builders.oblique.groups import development_queries, query_groups
 from dataset_builders.oblique.statistics import overlap
 from dataset_builders.schema import Split
 from dataset_builders.sources.obliq_bench import ObliqueTask, ObliqueTaskName, Qrels
+from hub_models.evaluation.measured import Encode, Measured, Table
 from hub_models.evaluation.metrics import Float32, Float64, Int, rank_columns
 from hub_models.evaluation.results import Comparison, Metric, Strategy
 from hub_models.evaluation.significance import paired_differences
-from hub_models.evaluation.stance import Encode, Measured, Table
 from hub_models.retrieval.dense import DenseIndex
 
 Judged = Literal["gold", "pooled"]
@@ -299,7 +299,7 @@ def evaluate_random(judged: ObliqueJudgements, seed: int) -> Measured:
         drawn = [np.random.default_rng([seed, *q.query_id.encode()]) for q in judged.queries[rows]]
         return np.stack([rng.random(len(judged.documents), np.float32) for rng in drawn])
 
-    return Measured(per_query(judged, scores), {"rank_s": time.perf_counter() - start})
+    return Measured(per_query(judged, scores), {"rank_s": time.perf_counter() - start}, seed=seed)
 
 
 def per_query(judged: ObliqueJudgements, scores: BlockScores) -> Table:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hub_models.evaluation.measured import OWN, run_name
+from hub_models.evaluation.nanobeir import nanobeir_table
+from hub_models.evaluation.report_ablation import ablation_table
 from hub_models.evaluation.report_oblique import oblique_table
 from hub_models.evaluation.results import Comparison, Results, RunResult, TaskResult
-from hub_models.evaluation.stance import ORACLE
+from hub_models.evaluation.stance_ranking import ORACLE
 
 COLUMNS = {
     "ndcg_at_10": "NDCG@10",
@@ -22,9 +25,12 @@ _SLICES = ("overall", "support", "attack", "style=explicit", "style=natural", "i
 
 
 def report(results: Results, task_name: str, baseline: Results | None = None) -> str:
-    """One task's results, of either family, beside a baseline's if there is one."""
-    is_stance = "claims" in results.tasks[task_name].counts
-    return (table if is_stance else oblique_table)(results, task_name, baseline)
+    """One task's results, of any family, beside a baseline's if there is one; a word ablation has its own table."""
+    counts = results.tasks[task_name].counts
+    if "claims" in counts:
+        ablation = ablation_table(results, task_name, baseline)
+        return table(results, task_name, baseline) + (f"\n{ablation}" if ablation else "")
+    return (nanobeir_table if "datasets" in counts else oblique_table)(results, task_name, baseline)
 
 
 def table(results: Results, task_name: str, baseline: Results | None = None) -> str:
@@ -46,14 +52,17 @@ def table(results: Results, task_name: str, baseline: Results | None = None) -> 
         lines.append(f"base   {_identity(baseline)}")
     lines.append(f"{name}  {_identity(results)}")
     lines += ["─" * WIDTH, _line("", list(COLUMNS.values())), "─" * WIDTH]
-    dense = _run(task, "dense")
+    dense = task.runs[0]
     compared = _compared(dense, baseline)
     for slice_name in (s for s in _SLICES if s in dense.slices):
         lines += _slice(slice_name, task, other, name, compared)
-    lines += ["claim alone, no instruction"]
-    if other:
-        lines.append(_line("  base", _means(_run(other, "claim_only"), "overall")))
-    lines.append(_line(f"  {name}", _means(_run(task, "claim_only"), "overall")))
+    bare = {"base": other.run("claim_only") if other else None, name: task.run("claim_only")}
+    if any(bare.values()):
+        lines.append("claim alone, no instruction")
+    lines += [_line(f"  {label}", _means(run, "overall")) for label, run in bare.items() if run]
+    for run in task.runs[1:]:
+        if run.strategy != "claim_only":
+            lines += _further(run, name)
     reached = dense.mean("overall", ORACLE)
     ceiling = ["", _number(reached), "0.000", _number(None if reached is None else 1 - reached), "0.000"]
     topic = "the base" if results.model.adapter_sha256 else "the model itself"
@@ -68,13 +77,28 @@ def _slice(
     name: str,
     compared: dict[tuple[str, str], Comparison],
 ) -> Iterator[str]:
-    dense = _run(task, "dense")
+    dense = task.runs[0]
     yield _title(slice_name, task, dense)
     if other:
-        yield _line("  base", _means(_run(other, "dense"), slice_name))
+        yield _line("  base", _means(other.runs[0], slice_name))
     yield _line(f"  {name}", _means(dense, slice_name))
     if any((slice_name, metric) in compared for metric in COLUMNS):
         yield _line("  difference", [_difference(compared.get((slice_name, metric))) for metric in COLUMNS])
+
+
+def _further(run: RunResult, name: str) -> Iterator[str]:
+    """A run beside the first one, and the difference to that."""
+    own = {c.metric: c for c in run.compare if (c.baseline, c.slice) == (OWN, "overall")}
+    yield f"{run_name(run.strategy, run.params)} · overall, and its difference to the dense run"
+    yield _line(f"  {name}", _means(run, "overall"))
+    yield _line("  difference", [_difference(own.get(metric)) for metric in COLUMNS])
+    if chosen := run.diagnostics.get("lambda"):
+        gain = chosen["auto_minus_fixed"]
+        interval = "" if gain["low"] is None else f" [{gain['low']:+.3f},{gain['high']:+.3f}]"
+        yield (
+            f"  P@R at the best fixed weight of validation, {chosen['fixed_weight']}: {chosen['fixed']:.3f}; "
+            f"chosen by query: {gain['delta']:+.3f}{interval}; by an oracle: {chosen['oracle']:.3f}"
+        )
 
 
 def _title(slice_name: str, task: TaskResult, dense: RunResult) -> str:
@@ -107,10 +131,6 @@ def _notes(task: TaskResult, dense: RunResult, compared: dict[tuple[str, str], C
     if unclear:
         few = min(c.n_units for c in unclear)
         yield f"{_UNCLEAR} The interval includes 0: {few} claims are too few to say which of the two is better."
-
-
-def _run(task: TaskResult, strategy: str) -> RunResult:
-    return next(run for run in task.runs if run.strategy == strategy)
 
 
 def _compared(dense: RunResult, baseline: Results | None) -> dict[tuple[str, str], Comparison]:

@@ -129,9 +129,9 @@ class TaskResult(_Part):
     counts: dict[str, Any]
     runs: list[RunResult]
 
-    def run(self, strategy: Strategy) -> RunResult | None:
-        """The run of that strategy, or None."""
-        return next((run for run in self.runs if run.strategy == strategy), None)
+    def run(self, strategy: Strategy, params: Mapping[str, Any] | None = None) -> RunResult | None:
+        """The run of that strategy and setting, without ``params`` the first of that strategy, or None."""
+        return next((r for r in self.runs if r.strategy == strategy and params in (None, r.params)), None)
 
 
 class ModelInfo(_Part):

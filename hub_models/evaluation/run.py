@@ -1,4 +1,4 @@
-"""From a model and task names to a results file: what ``evaluate.py`` calls.
+"""From a model and tasks to a results file: what ``evaluate.py`` calls.
 
 Everything that can be wrong is looked at before the first text is encoded, and what is already measured by the same
 code, for the same weights, data and template, is not measured again.
@@ -7,30 +7,23 @@ code, for the same weights, data and template, is not measured again.
 from __future__ import annotations
 
 import logging
-import re
-import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-import numpy as np
-from sentence_transformers import SentenceTransformer
-
-from dataset_builders.schema import Split
-from dataset_builders.sources import SOURCES, load, obliq_bench
-from dataset_builders.sources import oblique as oblique_sources
-from dataset_builders.text import did_you_mean
-from hub_models import encoder, trained_claims
-from hub_models.adapter import adapter_off
-from hub_models.corpus import encode_corpus
-from hub_models.evaluation import diagnostics, oblique, stance
-from hub_models.evaluation.metrics import Float32
+from hub_models import trained_claims
+from hub_models.evaluation import diagnostics, nanobeir, oblique, stance_table
+from hub_models.evaluation.ablation_results import KEY as ABLATION
+from hub_models.evaluation.ablation_results import add_ablation, read_ablation
+from hub_models.evaluation.measured import OWN, Measured, Table, run_name
+from hub_models.evaluation.named_tasks import Task, Tasks, load_tasks
+from hub_models.evaluation.nanobeir import NanoBEIR
 from hub_models.evaluation.oblique import ObliqueJudgements
+from hub_models.evaluation.places import check_writable, default_folder
 from hub_models.evaluation.results import (
     RESULTS_NAME,
     Metric,
-    ModelInfo,
     Results,
     RunResult,
     Strategy,
@@ -39,20 +32,17 @@ from hub_models.evaluation.results import (
     read_per_query,
     write_per_query,
 )
-from hub_models.evaluation.stance import Judgements, Measured
-from hub_models.evaluation.systems import REFERENCES, LateInteraction, Reference, is_reference
+from hub_models.evaluation.stance import Judgements
+from hub_models.evaluation.stance_ranking import with_ceilings
+from hub_models.evaluation.systems import Encoder, LateInteraction, Reference, System, is_reference, system
+from hub_models.evaluation.variants import Variant
 from hub_models.processes import rank_and_count
+
+__all__ = ["Evaluation", "Tasks", "evaluate_model", "load_tasks", "read_table", "share_encoding"]
 
 logger = logging.getLogger(__name__)
 
-FAMILY = "stance"
-OBLIQUE = "obliq"
 STANCE_MAIN = "precision_at_r"
-LOCAL_RESULTS = Path("results") / "local"
-
-_SOURCE = re.compile(r"[a-z0-9][a-z0-9_.-]{,99}")  # it names files
-
-Tasks = dict[str, Judgements | ObliqueJudgements]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -70,69 +60,6 @@ class Evaluation:
         return self.folder / RESULTS_NAME
 
 
-def load_tasks(names: Sequence[str], data: Path | None, split: Split, *, allow_dangling: bool = False) -> Tasks:
-    """The tasks by name, with their data checked. The key of a task on another split than ``test`` ends in ``:split``.
-
-    Args:
-        names: ``{source}-stance`` or ``{source}-obliq-{task}`` each, or ``stance`` or ``obliq`` for all of a family
-            whose data is at hand.
-        data: Takes the place of the data of the one task named, which may then have any source.
-        split: ``test`` or ``validation``.
-        allow_dangling: Take oblique judgements of documents that are not in the corpus.
-
-    Raises:
-        ValueError: If a name is unknown or cannot name a file, ``data`` is given with several names, or the data is
-            faulty.
-        FileNotFoundError: If there is nothing at ``data``, or the Hub's data cannot be had.
-    """
-    families = {
-        FAMILY: ["sample-stance"],  # the embedded one
-        OBLIQUE: [_oblique_name(*pair) for pair in oblique_sources.at_hand()] if OBLIQUE in names else [],
-    }
-    known = [f"{source}-{FAMILY}" for source in SOURCES]
-    known += [_oblique_name(source, task) for source, tasks in oblique_sources.SOURCES.items() for task in tasks]
-    if data is not None and (len(names) != 1 or names[0] in families):
-        raise ValueError(f"got --data and the tasks {list(names)}, wanted one task by name, whose data it replaces")
-    expanded = dict.fromkeys(name for given in names for name in families.get(given, [given]))
-    for name in expanded:
-        source, family, task = _parts(name)
-        if not source or (data is None and name not in known) or (family == OBLIQUE and task not in obliq_bench.TASKS):
-            raise ValueError(
-                f"got the task {name!r}, wanted one of {known}, {FAMILY!r} or {OBLIQUE!r} for all that are at hand, "
-                f"or any 'NAME-{FAMILY}' or 'NAME-{OBLIQUE}-TASK' with --data.{did_you_mean(name, known)}"
-            )
-        if not _SOURCE.fullmatch(source):
-            raise ValueError(
-                f"got the task {name[:120]!r}, wanted a source of at most 100 of a-z, 0-9, '_', '.' and '-', "
-                "beginning with a letter or digit: it names files"
-            )
-        if allow_dangling and family != OBLIQUE:
-            raise ValueError(f"{name}: --allow-dangling is for oblique tasks; stance data has no judgements apart")
-    loaded: Tasks = {}
-    for name in expanded:
-        source, family, task = _parts(name)
-        key = name if split == "test" else f"{name}:{split}"
-        if family == OBLIQUE:
-            oblique_data = oblique_sources.load(source, task, data, allow_dangling=allow_dangling)
-            loaded[key] = oblique.judge(oblique_data, source, split)
-        else:
-            loaded[key] = stance.judge(load(source, data), split)
-    return loaded
-
-
-def _oblique_name(source: str, task: str) -> str:
-    return f"{source}-{OBLIQUE}-{task}"
-
-
-def _parts(name: str) -> tuple[str, str, str]:
-    """Source, family and, in an oblique name, task; an empty source where the name is of neither form."""
-    source, found, task = name.rpartition(f"-{OBLIQUE}-")
-    if found:
-        return source, OBLIQUE, task
-    source = name.removesuffix(f"-{FAMILY}")
-    return ("" if source == name else source), FAMILY, ""
-
-
 def evaluate_model(
     model: str,
     tasks: Tasks,
@@ -141,11 +68,14 @@ def evaluate_model(
     baseline: str | None = None,
     late_interaction: bool = False,
     cache: Path | None = None,
+    variants: Sequence[Variant] = (),
+    ablation: bool = False,
+    query_template: str | None = None,
 ) -> Evaluation:
     """Measure a model, and a baseline to compare it with, on some tasks.
 
     Args:
-        model: Folder or Hub id; ``bm25`` or ``random`` on oblique tasks.
+        model: Folder or Hub id, ``bm25`` or ``random``.
         tasks: From `load_tasks`.
         out: Folder for results.json and what belongs to it. Default: ``evaluation/`` inside a run folder, else
             ``results/local/NAME/``. A baseline that is measured goes to ``out/baseline`` or to its own default.
@@ -153,40 +83,57 @@ def evaluate_model(
             with nothing.
         late_interaction: The model has a vector for each token.
         cache: Folder that keeps the vectors of oblique tasks: a killed evaluation goes on where it was.
+        variants: What is measured of the stance tasks beside the dense run, each as a run of its own. The baseline is
+            measured with those that take it.
+        ablation: Delete the words of stance queries one at a time, of model and baseline (`ablation`).
+        query_template: Formats the model's queries in place of its own template: of a base, that of its adapters.
 
     Raises:
         FileNotFoundError: If a model, a results file or a baseline's per-query values are not there.
         OSError: If the results cannot be written to their folder; nothing is encoded then.
         ValueError: If the baseline's results are of other data or lack a run, its per-query values are others, a model
-            gives no usable vectors, or one that only oblique tasks can take is given a stance task.
+            gives no usable vectors, late interaction is given a stance task, or a variant no encoder that takes it.
     """
     stances = [name for name, judged in tasks.items() if isinstance(judged, Judgements)]
-    if stances and (late_interaction or is_reference(model) or is_reference(baseline or "")):
+    if stances and late_interaction:
         raise ValueError(
-            f"got {', '.join(stances)}, wanted oblique tasks: {' and '.join(REFERENCES)} and late interaction are not "
-            "measured on stance tasks"
+            f"got {', '.join(stances)}, wanted oblique tasks: late interaction is not measured on stance tasks"
         )
-    folder = out or _default_folder(model)
+    if ablation and (not stances or is_reference(model)):
+        raise ValueError(
+            f"got {model!r} on {', '.join(tasks)} and --ablation, wanted an encoder and a stance task: words are "
+            "deleted from an instruction and a claim"
+        )
+    ordinary = any(isinstance(judged, NanoBEIR) for judged in tasks.values())
+    if ordinary and (late_interaction or is_reference(model) or is_reference(baseline or "")):
+        raise ValueError(f"got {nanobeir.NAME!r}, wanted stance or oblique tasks, or a single-vector encoder for it")
+    folder = out or default_folder(model)
     other: Results | None = None
     other_folder: Path | None = None
-    reference: _Measurable | None = None
+    reference: Encoder | Reference | None = None
     if baseline is not None and baseline.endswith(".json"):
         other, other_folder = Results.read(Path(baseline)), Path(baseline).parent
         _check_comparable(other, tasks, baseline)
     elif baseline is not None:
-        other_folder = out / "baseline" if out else _default_folder(baseline)
-        _check_writable(other_folder)
-    _check_writable(folder)
-    system = LateInteraction(model) if late_interaction else _system(model, cache)
+        other_folder = out / "baseline" if out else default_folder(baseline)
+        check_writable(other_folder)
+    check_writable(folder)
+    measurable = LateInteraction(model) if late_interaction else system(model, cache)
+    if query_template is not None and isinstance(measurable, Encoder):
+        measurable.query_template = query_template
+    refused = [v for v in variants if not (isinstance(measurable, Encoder) and v.takes(measurable))]
+    if refused:
+        raise ValueError(f"{model}: got {_named(refused)}, wanted what this model can do; {refused[0].needs}")
     if baseline is not None and other_folder is not None and other is None:
-        reference = _system(baseline, cache)
-        other = _measure(reference, tasks, other_folder)
-    base = reference if isinstance(reference, _System) and reference.is_base_of(system) else None
-    results = _measure(system, tasks, folder, base=base)
+        reference = system(baseline, cache)
+        taken = [v for v in variants if isinstance(reference, Encoder) and v.takes(reference)]
+        other = _measure(reference, tasks, other_folder, taken, ablation=ablation)
+    base = reference if isinstance(reference, Encoder) and reference.is_base_of(measurable) else None
+    results = _measure(measurable, tasks, folder, variants, base, ablation)
     if other is not None and other_folder is not None:
         for name in tasks:
             ours, theirs = (results.tasks[name], folder), (other.tasks[name], other_folder)
-            _compare(isinstance(tasks[name], ObliqueJudgements), *ours, *theirs, other.model.id)
+            _compare(tasks[name], *ours, *theirs, other.model.id)
         results.write(folder / RESULTS_NAME)
     return Evaluation(results, folder, other, other_folder, tasks)
 
@@ -206,142 +153,120 @@ def share_encoding(model: str, tasks: Tasks, cache: Path | None, baseline: str |
     if rank == 0:
         return False
     for name in [*([] if baseline is None or baseline.endswith(".json") else [baseline]), model]:  # as the first does
-        system = _system(name, cache)
+        measurable = system(name, cache)
         for judged in tasks.values():
-            if isinstance(system, _System) and isinstance(judged, ObliqueJudgements):
-                system.share(judged)
+            if isinstance(measurable, Encoder) and isinstance(judged, ObliqueJudgements):
+                measurable.share(judged)
     return True
 
 
-class _System:
-    """An encoder under test. Texts of stance tasks that it has encoded once are not encoded again."""
-
-    params: ClassVar[dict[str, Any]] = {}
-    seed = None
-
-    def __init__(self, path_or_id: str, cache: Path | None = None) -> None:
-        self._cache = cache
-        self._loaded: SentenceTransformer = encoder.load(path_or_id)
-        self.info = ModelInfo(**asdict(encoder.identity(self._loaded, path_or_id)))
-        self.query_template = encoder.query_template_of(path_or_id)
-        self.trained_claims = trained_claims.read(path_or_id)
-        self._vectors: dict[str, Float32] = {}
-
-    @property
-    def device(self) -> str:
-        return str(self._loaded.device)
-
-    @property
-    def pinned(self) -> bool:
-        """Whether the identity names the weights beyond doubt, as a folder of full weights does not."""
-        return bool(self.info.revision or (self.info.adapter_sha256 and self.info.base_revision))
-
-    def is_base_of(self, other: _Measurable) -> bool:
-        return (
-            self.info.adapter_sha256 is None
-            and self.info.revision is not None
-            and (self.info.id, self.info.revision) == (other.info.base, other.info.base_revision)
-        )
-
-    def encode(self, texts: Sequence[str]) -> Float32:
-        missing = [text for text in dict.fromkeys(texts) if text not in self._vectors]
-        self._vectors.update(zip(missing, encode_corpus(missing, self._loaded), strict=True))
-        return np.stack([self._vectors[text] for text in texts])
-
-    def encode_base(self, texts: Sequence[str]) -> Float32:
-        with adapter_off(self._loaded):
-            return encode_corpus(texts, self._loaded)
-
-    def search(self, judged: ObliqueJudgements) -> dict[Strategy, Measured]:
-        """The runs on an oblique task, whose corpus may be too large to be remembered."""
-        return oblique.evaluate(judged, self.query_template, self._encode_kept)
-
-    def share(self, judged: ObliqueJudgements) -> None:
-        """Encode what `search` will want, into the cache."""
-        self._encode_kept(oblique.all_texts(judged, self.query_template))
-
-    def _encode_kept(self, texts: Sequence[str]) -> Float32:
-        return encode_corpus(texts, self._loaded, cache_dir=self._cache)
+def _named(variants: Sequence[Variant]) -> str:
+    return ", ".join(run_name(v.strategy, v.params) for v in variants)
 
 
-_Measurable = _System | Reference | LateInteraction
-
-
-def _system(name: str, cache: Path | None) -> _System | Reference:
-    for reference in REFERENCES:
-        if name == reference and is_reference(name):
-            return Reference(reference)
-    return _System(name, cache)
-
-
-def _measure(system: _Measurable, tasks: Tasks, folder: Path, base: _System | None = None) -> Results:
+def _measure(
+    measurable: System,
+    tasks: Tasks,
+    folder: Path,
+    variants: Sequence[Variant] = (),
+    base: Encoder | None = None,
+    ablation: bool = False,
+) -> Results:
     """Bring ``folder/results.json`` up to date for these tasks. Tasks measured by other code or weights are
     dropped, and so are those whose per-query values are not theirs, as a kill between the two files leaves them."""
     path = folder / RESULTS_NAME
-    now = environment(system.device)
-    finished = _finished(path, system, now) if system.pinned else {}
-    results = Results(model=system.info, environment=now, tasks=dict(finished))
+    now = environment(measurable.device)
+    finished = _finished(path, measurable, now) if measurable.pinned else {}
+    results = Results(model=measurable.info, environment=now, tasks=dict(finished))
     for name, judged in tasks.items():
-        old = finished.get(name)
-        if (
-            old
-            and (old.revision, old.query_template) == (judged.revision, system.query_template)
-            and all(run.params == system.params for run in old.runs)
-        ):
-            logger.info("%s on %s: already measured, %s", system.info.id, name, path)
-            continue
-        counts = judged.counts()
-        if isinstance(system, _System) and isinstance(judged, Judgements):
-            counts["trained_on"] = len(system.trained_claims & trained_claims.ids(c.claim for c in judged.claims))
-        logger.info("%s on %s: %d queries, %d documents", system.info.id, name, counts["queries"], counts["documents"])
-        runs = []
-        for strategy, found in _search(system, judged, base).items():
-            slices, behind = _read(judged, found.table)
-            runs.append(
-                RunResult(
-                    strategy=strategy,
-                    params=system.params,
-                    seed=system.seed,
-                    slices=slices,
-                    compare=[],
-                    diagnostics=behind,
-                    per_query=write_per_query(folder, f"{name.replace(':', '-')}-{strategy}", found.table),
-                    timing=found.timing,
-                )
-            )
-        results.tasks[name] = TaskResult(
-            dataset=judged.source,
-            revision=judged.revision,
-            query_template=system.query_template,
-            counts=counts,
-            runs=runs,
-        )
-        results.write(path)
+        task = finished.get(name)
+        if task is None or not _is_of(task, judged, measurable):
+            task = _task(measurable, judged, name)
+            for strategy, found in measurable.search(judged, base).items():
+                task.runs.append(_run(folder, name, judged, strategy, found))
+            results.tasks[name] = task
+            results.write(path)
+        else:
+            logger.info("%s on %s: already measured, %s", measurable.info.id, name, path)
+        for variant in variants:
+            if task.run(variant.strategy, variant.params) is None and isinstance(judged, Judgements):
+                assert isinstance(measurable, Encoder)
+                logger.info("%s on %s: %s", measurable.info.id, name, run_name(variant.strategy, variant.params))
+                task.runs.append(_variant_run(folder, task, name, judged, variant, measurable))
+                results.write(path)
+        can = isinstance(judged, Judgements) and isinstance(measurable, Encoder)  # a baseline may be no encoder
+        dense = task.run("dense") if ablation and can else None
+        if dense is not None and ABLATION not in dense.diagnostics:
+            assert isinstance(judged, Judgements) and isinstance(measurable, Encoder)
+            logger.info("%s on %s: word ablation", measurable.info.id, name)
+            stem = f"{name.replace(':', '-')}-ablation"
+            add_ablation(folder, stem, dense, judged, measurable.encode_once, measurable.query_template)
+            results.write(path)
     return results
 
 
-def _search(
-    system: _Measurable, judged: Judgements | ObliqueJudgements, base: _System | None
-) -> dict[Strategy, Measured]:
-    if isinstance(judged, ObliqueJudgements):
-        return system.search(judged)
-    if not isinstance(system, _System):
-        raise TypeError(f"{system.info.id} is no single-vector encoder")  # refused in evaluate_model
-    encode_base = base.encode if base else system.encode_base if system.info.adapter_sha256 else None
-    return stance.evaluate(judged, system.query_template, system.encode, encode_base)
+def _is_of(task: TaskResult, judged: Task, measurable: System) -> bool:
+    """Whether the first runs of a task are those of this data, template and way of scoring."""
+    return not nanobeir.is_missing(task) and (task.revision, task.query_template, task.runs[0].params) == (
+        judged.revision,
+        measurable.query_template,
+        measurable.params,
+    )
 
 
-def _read(
-    judged: Judgements | ObliqueJudgements, table: stance.Table
-) -> tuple[dict[str, dict[str, Metric]], dict[str, Any]]:
+def _task(measurable: System, judged: Task, name: str) -> TaskResult:
+    counts = judged.counts()
+    if isinstance(measurable, Encoder) and isinstance(judged, Judgements):
+        counts["trained_on"] = len(measurable.trained_claims & trained_claims.ids(c.claim for c in judged.claims))
+    sizes = ", ".join(f"{counts[unit]} {unit}" for unit in ("queries", "documents", "datasets") if unit in counts)
+    logger.info("%s on %s: %s", measurable.info.id, name, sizes)
+    return TaskResult(
+        dataset=judged.source,
+        revision=judged.revision,
+        query_template=measurable.query_template,
+        counts=counts,
+        runs=[],
+    )
+
+
+def _run(folder: Path, name: str, judged: Task, strategy: Strategy, found: Measured) -> RunResult:
+    """Write a run's per-query values, and read its means off them."""
+    slices, behind = _read(judged, found.table)
+    for slice_name, metrics in found.metrics.items():
+        slices[slice_name] |= metrics
+    return RunResult(
+        strategy=strategy,
+        params=found.params,
+        seed=found.seed,
+        slices=slices,
+        compare=[],
+        diagnostics=behind | found.diagnostics,
+        per_query=write_per_query(folder, f"{name.replace(':', '-')}-{run_name(strategy, found.params)}", found.table),
+        timing=found.timing,
+    )
+
+
+def _variant_run(
+    folder: Path, task: TaskResult, name: str, judged: Judgements, variant: Variant, measurable: Encoder
+) -> RunResult:
+    found = variant.measure(judged, measurable)
+    table = with_ceilings(found.table, read_table(folder, task, "claim_only"))
+    run = _run(folder, name, judged, variant.strategy, replace(found, table=table, params=variant.params))
+    run.compare = stance_table.compare(table, read_table(folder, task, "dense"), OWN)
+    return run
+
+
+def _read(judged: Task, table: Table) -> tuple[dict[str, dict[str, Metric]], dict[str, Any]]:
     """The slices and the diagnostics of a table."""
     if isinstance(judged, ObliqueJudgements):
         return oblique.summarise(table, len(judged.documents)), diagnostics.describe(table, oblique.MAIN)
+    if isinstance(judged, NanoBEIR):
+        return nanobeir.summarise(table), {}
     behind = diagnostics.describe(diagnostics.comparable(table), STANCE_MAIN)
-    return stance.summarise(table), {**stance.diagnostics(table), "behind": behind}
+    return stance_table.summarise(table), {**stance_table.diagnostics(table), "behind": behind}
 
 
-def _finished(path: Path, system: _Measurable, now: dict[str, Any]) -> dict[str, TaskResult]:
+def _finished(path: Path, measurable: System, now: dict[str, Any]) -> dict[str, TaskResult]:
     """The tasks of an existing results file that this code made for these weights, if all of a task is still there."""
     if not path.exists():
         return {}
@@ -351,13 +276,14 @@ def _finished(path: Path, system: _Measurable, now: dict[str, Any]) -> dict[str,
         logger.warning("measuring anew: %s", error)
         return {}
     # Another commit of the same code, such as one of a page, changes nothing.
-    if old.model != system.info or old.environment | {"git": None} != now | {"git": None}:
+    if old.model != measurable.info or old.environment | {"git": None} != now | {"git": None}:
         return {}
     finished = {}
     for name, task in old.tasks.items():
         try:
             for run in task.runs:
                 read_per_query(path.parent, run.per_query)
+                read_ablation(path.parent, run)
         except (ValueError, OSError) as error:
             logger.warning("measuring %s anew: %s", name, error)
         else:
@@ -365,33 +291,40 @@ def _finished(path: Path, system: _Measurable, now: dict[str, Any]) -> dict[str,
     return finished
 
 
-def read_table(folder: Path, task: TaskResult, strategy: Strategy) -> stance.Table:
-    """The per-query values of a run, from beside the results.
+def read_table(folder: Path, task: TaskResult, strategy: Strategy, params: dict[str, Any] | None = None) -> Table:
+    """The per-query values of a run, from beside the results; without ``params`` of the first of that strategy.
 
     Raises:
         FileNotFoundError: If they are not there.
         ValueError: If they are not those the results speak of, or there is no such run.
     """
-    run = task.run(strategy)
+    run = task.run(strategy, params)
     if run is None:
-        raise ValueError(
-            f"{folder}: got the runs {[r.strategy for r in task.runs]}, wanted {strategy!r}; evaluate anew"
-        )
+        runs = [run_name(r.strategy, r.params) for r in task.runs]
+        raise ValueError(f"{folder}: got the runs {runs}, wanted {strategy!r}; evaluate anew")
     table = read_per_query(folder, run.per_query)
     return {name: column.to_numpy() for name, column in zip(table.column_names, table.columns, strict=True)}
 
 
-def _compare(
-    is_oblique: bool, task: TaskResult, folder: Path, other: TaskResult, other_folder: Path, name: str
-) -> None:
-    """Hold each run against the baseline's run of the same strategy, or against its first one."""
+def _compare(judged: Task, task: TaskResult, folder: Path, other: TaskResult, other_folder: Path, name: str) -> None:
+    """Hold each run against the baseline's run of the same kind, or against its first one. Bare claims of a stance
+    task are other queries, so they have no other run to be held against."""
+    is_oblique, is_ordinary = isinstance(judged, ObliqueJudgements), isinstance(judged, NanoBEIR)
+    family = oblique if is_oblique else nanobeir if is_ordinary else stance_table
     for run in task.runs:
-        theirs = run.strategy if other.run(run.strategy) else other.runs[0].strategy
-        ours, baseline = read_table(folder, task, run.strategy), read_table(other_folder, other, theirs)
-        run.compare = (oblique if is_oblique else stance).compare(ours, baseline, name)
+        theirs = other.run(run.strategy, run.params) or other.run(run.strategy, {})
+        if theirs is None and run.strategy == "claim_only" and not is_oblique:
+            continue
+        theirs = theirs or other.runs[0]
+        ours = read_table(folder, task, run.strategy, run.params)
+        baseline = read_table(other_folder, other, theirs.strategy, theirs.params)
+        own = [c for c in run.compare if c.baseline == OWN]
+        run.compare = [*own, *family.compare(ours, baseline, name)]
+        if is_ordinary:
+            continue
         pair = diagnostics.comparable(ours), diagnostics.comparable(baseline)
         contrast = diagnostics.contrast(*pair, oblique.MAIN if is_oblique else STANCE_MAIN)
-        run.diagnostics["against"] = {"baseline": name, "strategy": theirs, **contrast}
+        run.diagnostics["against"] = {"baseline": name, "strategy": theirs.strategy, **contrast}
 
 
 def _check_comparable(other: Results, tasks: Tasks, path: str) -> None:
@@ -406,36 +339,7 @@ def _check_comparable(other: Results, tasks: Tasks, path: str) -> None:
                 f"{path}: its {name!r} was measured on data {theirs.revision[:12]}, wanted {judged.revision[:12]}; "
                 "evaluate the baseline anew"
             )
-        wanted = ["dense", "claim_only"] if isinstance(judged, Judgements) else []
-        runs: list[str] = [run.strategy for run in theirs.runs]
-        if not runs or not set(wanted) <= set(runs):
-            raise ValueError(
-                f"{path}: its {name!r} has the runs {runs}, wanted {wanted or 'at least one'}; evaluate the baseline "
-                "anew"
-            )
+        if not theirs.runs:
+            raise ValueError(f"{path}: its {name!r} has no run, wanted at least one; evaluate the baseline anew")
         for run in theirs.runs:
             read_per_query(Path(path).parent, run.per_query)
-
-
-def _check_writable(folder: Path) -> None:
-    """Refuse a folder that results cannot be written to, and leave nothing in it."""
-    if (folder / RESULTS_NAME).is_dir():
-        raise IsADirectoryError(f"{folder / RESULTS_NAME}: got a folder, wanted a file; move it or give another --out")
-    for place in (folder, folder / "per_query", folder / "figures"):
-        nearest = next(p for p in (place, *place.parents) if p.exists() or p.is_symlink())
-        if not nearest.is_dir():
-            raise NotADirectoryError(f"{nearest}: got no folder, wanted one; move it or give another --out")
-        try:
-            with tempfile.TemporaryFile(dir=nearest):
-                pass
-        except OSError as error:
-            raise type(error)(
-                error.errno, f"{error.strerror}: cannot write results there; give another --out", str(nearest)
-            ) from error
-
-
-def _default_folder(model: str) -> Path:
-    if (Path(model) / encoder.SLANT_JSON).is_file():
-        return Path(model) / "evaluation"
-    name = Path(model).resolve().name if Path(model).is_dir() else model
-    return LOCAL_RESULTS / name.replace("/", "--")

@@ -30,7 +30,8 @@ from dataset_builders.sources.obliq_bench import ObliqueTask
 from dataset_builders.stance.data import StanceData
 from hub_models.evaluation import oblique
 from hub_models.evaluation.metrics import STANCE_BIT, rank
-from hub_models.evaluation.stance import judge, queries_of, values_of_ranking
+from hub_models.evaluation.stance import judge, queries_of
+from hub_models.evaluation.stance_ranking import values_of_ranking
 
 _SUBSET = "default"
 

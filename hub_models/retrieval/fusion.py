@@ -26,13 +26,13 @@ def fuse(dense: ArrayLike, bm25: ArrayLike, weight: float) -> NDArray[np.float64
     Args:
         dense: float[..., n_docs] cosines.
         bm25: float[..., n_docs] BM25 scores, all 0 where no term matched.
-        weight: λ, 0 or more. With 0 the order is the dense one.
+        weight: λ, in [0, 1]. With 0 the order is the dense one.
 
     Returns:
         float64[..., n_docs] in [0, 1 + weight].
 
     Raises:
-        ValueError: If a score is not finite (naming the list), the shapes differ, or the weight is negative.
+        ValueError: If a score is not finite (naming the list), the shapes differ, or the weight is not in [0, 1].
     """
     check_weight(weight)
     a, b = np.asarray(dense, np.float64), np.asarray(bm25, np.float64)
@@ -53,13 +53,13 @@ def fuse_lists(dense: Mapping[str, float], bm25: Mapping[str, float], weight: fl
     Args:
         dense: Document id to cosine, for the candidates that the dense side found.
         bm25: Document id to BM25 score, for those that hold a term of the query.
-        weight: λ, 0 or more. With 0 only the dense list counts, and its order is kept exactly.
+        weight: λ, in [0, 1]. With 0 only the dense list counts, and its order is kept exactly.
 
     Returns:
         Document id to fused score in [0, 1 + weight], best first, ties by id.
 
     Raises:
-        ValueError: If a score is not finite (naming list and document), or the weight is negative.
+        ValueError: If a score is not finite (naming list and document), or the weight is not in [0, 1].
     """
     check_weight(weight)
     for name, scores in (("dense", dense), ("bm25", bm25)):
@@ -90,6 +90,7 @@ def _stretch(scores: Mapping[str, float]) -> dict[str, float]:
 
 
 def check_weight(weight: object) -> None:
-    """Refuse a lexical weight that is no number of 0 or more."""
-    if not (isinstance(weight, (int, float, np.integer, np.floating)) and math.isfinite(weight) and weight >= 0):
-        raise ValueError(f"got the lexical weight {weight!r}, wanted a number of 0 or more, such as 0.1")
+    """Refuse a weight that is no number from 0 to 1."""
+    number = isinstance(weight, (int, float, np.integer, np.floating)) and not isinstance(weight, bool)
+    if not (number and 0 <= weight <= 1):  # type: ignore[operator]
+        raise ValueError(f"got the weight {weight!r}, wanted a number from 0 to 1, such as 0.1")

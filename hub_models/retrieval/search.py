@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +15,13 @@ from sentence_transformers import SentenceTransformer
 from dataset_builders.instructions import DEFAULT_QUERY_TEMPLATE, STANCES, Stance, format_query, seen_for
 from dataset_builders.lexical import BM25
 from dataset_builders.text import check_text, did_you_mean
+from hub_models.adapter import adapter_layers, adapter_off, adapter_scaled
 from hub_models.corpus import encode_corpus
 from hub_models.encoder import load, query_template_of
+from hub_models.retrieval.adaptive import features
 from hub_models.retrieval.dense import DenseIndex
 from hub_models.retrieval.fusion import WHOLE_CORPUS_LIMIT, check_weight, fuse, fuse_lists
+from hub_models.retrieval.levers import Levers, Stored, stored
 
 Float64 = NDArray[np.float64]
 
@@ -52,8 +56,14 @@ class StanceSearch:
             `SentenceTransformer`, whose template is read off its prompts ``support`` and ``attack`` if it has them.
         texts: The documents, as a list or as id to text.
         cache_dir: Keeps the documents' vectors for the next time.
+        adapter_scale: Weight of the adapter, from 0 (the base) to 2; None is what ``python -m hub_models tune`` chose
+            for this model on validation claims, or as trained (1). Plain loading by sentence-transformers cannot do
+            this.
+        anchor: Weight in [0, 1] of the model's own base, asked with the claim alone, beside the adapted scores; None
+            is likewise what was chosen, or 0.
 
     Attributes:
+        levers: The two of them as they are.
         query_template: What formats instruction and claim into the query.
         depth: How many candidates of either side are fused, or None where the whole corpus is (up to 200,000
             documents).
@@ -61,7 +71,8 @@ class StanceSearch:
     Raises:
         FileNotFoundError: If there is no such model.
         ValueError: If ``texts`` is a single string or has no document, an id is no string, a document is empty or no
-            valid Unicode, or the model gives no usable vector.
+            valid Unicode, the model gives no usable vector, a lever is out of range, or one is pulled of a model
+            without an adapter.
 
     Example:
         ```python
@@ -77,7 +88,12 @@ class StanceSearch:
         texts: Sequence[str] | Mapping[str, str],
         *,
         cache_dir: Path | None = None,
+        adapter_scale: float | None = None,
+        anchor: float | None = None,
     ) -> None:
+        known = Stored(Levers(), None) if isinstance(model, SentenceTransformer) else stored(model)
+        self.levers = known.levers.but(adapter_scale, anchor)
+        self._lambda = known.lambda_model if self.levers == known.levers else None
         if isinstance(texts, str):
             raise ValueError(f"got the single text {texts[:40]!r}, wanted a list of documents or id to document")
         documents = dict(texts) if isinstance(texts, Mapping) else {str(i): text for i, text in enumerate(texts)}
@@ -93,15 +109,26 @@ class StanceSearch:
             self._model, self.query_template = model, _template_of_prompts(model)
         else:
             self._model, self.query_template = load(model), query_template_of(model)
-        self._dense = DenseIndex(self._texts, encode_corpus(self._texts, self._model, cache_dir=cache_dir))
+        if self.levers.pulled and not adapter_layers(self._model):
+            raise ValueError(f"got {self.levers} for a model without an adapter, wanted a LoRA encoder")
+        with adapter_scaled(self._model, self._scale):
+            self._dense = DenseIndex(self._texts, encode_corpus(self._texts, self._model, cache_dir=cache_dir))
+        self._base: DenseIndex | None = None
+        if self.levers.anchor:
+            with adapter_off(self._model):
+                self._base = DenseIndex(self._texts, encode_corpus(self._texts, self._model, cache_dir=cache_dir))
         self.depth = None if len(self._ids) <= WHOLE_CORPUS_LIMIT else CANDIDATES
+
+    @property
+    def _scale(self) -> float | None:
+        return None if self.levers.adapter_scale == 1 else self.levers.adapter_scale
 
     def search(
         self,
         claim: str,
         stance: Stance = "attack",
         k: int = 10,
-        hybrid: float = 0.1,
+        hybrid: float | Literal["auto"] = 0.1,
         *,
         instruction: str | None = None,
     ) -> list[Hit]:
@@ -111,15 +138,16 @@ class StanceSearch:
             claim: What the documents should support or attack.
             stance: Which of the two.
             k: At most this many hits.
-            hybrid: Weight λ of BM25 beside the dense score; 0 is dense alone. BM25 is given the claim, never the
-                instruction: it keeps the search on the topic and knows nothing of stance.
+            hybrid: Weight λ of BM25 beside the dense score, in [0, 1]; 0 is dense alone, ``auto`` chooses by query
+                with what ``tune`` fitted. BM25 is given the claim, never the instruction: it keeps the search on the
+                topic and knows nothing of stance.
             instruction: Your own words for the stance, such as "Find statements rejecting"; else the first instruction
                 that training used for it.
 
         Raises:
             ValueError: If the claim or the instruction is empty or no valid Unicode, the stance unknown, ``k`` no
-                whole number or below 1, ``hybrid`` no number or negative, or a hybrid search meant for documents
-                without a single word.
+                whole number or below 1, ``hybrid`` no number in [0, 1], ``auto`` without a λ model for these levers,
+                or a hybrid search meant for documents without a single word.
         """
         check_text(claim, "claim")
         if stance not in STANCES:
@@ -127,19 +155,37 @@ class StanceSearch:
                 f"got stance {stance!r}, wanted one of {list(STANCES)}.{did_you_mean(str(stance), STANCES)}"
             )
         _check_k(k)
-        check_weight(hybrid)
+        if hybrid != "auto":
+            check_weight(hybrid)
+        elif self._lambda is None:
+            raise ValueError(
+                f"got hybrid 'auto' and no λ model for {self.levers}; fit one with `python -m hub_models tune`, leave "
+                "the levers as they are stored, or give a number"
+            )
         asked = check_text(instruction, "instruction") if instruction is not None else seen_for(stance)[0].text
         query = format_query(self.query_template, asked, claim)
-        vector = encode_corpus([query], self._model, show_progress=False)
+        with adapter_scaled(self._model, self._scale):
+            vector = encode_corpus([query], self._model, show_progress=False)
         dense = self._dense.scores(vector)[0].astype(np.float64)
+        scored = self._anchored(dense, claim)
         bm25 = self._bm25.scores(claim).astype(np.float64) if hybrid else np.zeros(len(dense))
-        score = self._fused(dense, bm25, hybrid)
+        if hybrid == "auto" and self._lambda is not None:
+            seen = features(scored, bm25, self._bm25.document_frequencies(claim))
+            hybrid = float(self._lambda.choose(seen[None])[0])
+        score = self._fused(scored, bm25, float(hybrid))
         best = np.lexsort((self._by_id, -score))[:k]
         return [
             Hit(self._ids[i], self._texts[i], float(dense[i]), float(bm25[i]), float(score[i]))
             for i in best
             if score[i] > -np.inf
         ]
+
+    def _anchored(self, dense: Float64, claim: str) -> Float64:
+        if self._base is None:
+            return dense
+        with adapter_off(self._model):
+            vector = encode_corpus([claim], self._model, show_progress=False)
+        return fuse(dense, self._base.scores(vector)[0], self.levers.anchor)
 
     def _fused(self, dense: Float64, bm25: Float64, hybrid: float) -> Float64:
         """float64[n_docs]; ``-inf`` for a document that is no candidate."""

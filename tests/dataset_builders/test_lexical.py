@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataset_builders.lexical import BM25, tokenize
+from dataset_builders.lexical import BM25, PaperBM25, paper_tokenize, tokenize
 
 CASES = Path(__file__).parent.parent / "cases"
 EDGES = json.loads((CASES / "case20_bm25_edges.json").read_text(encoding="utf-8"))
@@ -95,3 +95,36 @@ def test_scores_are_those_of_the_formula(texts: list[str], query: str) -> None:
     found = index.search(query, len(texts))
     assert found == sorted(found, key=lambda hit: (-hit[1], hit[0]))
     assert {i for i, _ in found} == {i for i, s in zip(ids, expected, strict=True) if s > 0}
+
+
+# -- the stance paper's own ----------------------------------------------------------------------------------------
+
+
+def test_the_papers_words_are_of_letters_alone() -> None:
+    text = "It can't be: U.S. don't COVID-19, well-being (yes!) 'quoted' end. Cannot word,word it’s 1,000 they'll"
+    words = ["it", "ca", "be", "do", "yes", "quoted", "end", "can", "not", "word", "word", "it", "they"]
+    assert paper_tokenize(text) == words
+
+
+def test_the_papers_weights_by_hand() -> None:
+    """rank_bm25's BM25Okapi: k1 1.5, b .75, and a quarter of the mean weight instead of a negative one."""
+    texts = ["ban guns guns", "ban tea", "ban zoos", "no"]  # lengths 3, 2, 2, 1: a mean of 2
+    rare, frequent = math.log(3.5 / 1.5), math.log(1.5 / 3.5)  # in one of four documents, in three of four
+    floor = 0.25 * (4 * rare + frequent) / 5  # guns, tea, zoos, no; ban
+    first = 1.5 * (0.25 + 0.75 * 3 / 2)
+    expected = [floor * 2.5 / (1 + first) + rare * 2 * 2.5 / (2 + first), floor * 2.5 / 2.5, floor * 2.5 / 2.5, 0.0]
+    index = PaperBM25(texts)
+    np.testing.assert_allclose(index.scores("Ban guns."), expected, rtol=1e-6)
+    np.testing.assert_allclose(index.scores("ban guns ban guns"), 2 * np.array(expected), rtol=1e-6)
+    assert not index.scores("COVID-19 xyz").any() and not index.scores("").any()
+
+
+def test_the_papers_bm25_needs_a_word() -> None:
+    with pytest.raises(ValueError, match="none of the 2 documents has a word"):
+        PaperBM25(["1984", "..."])
+
+
+def test_in_how_many_documents_a_querys_words_stand() -> None:
+    index = BM25(["ban guns now", "guns guns", "tea"], ["a", "b", "c"])
+    assert index.document_frequencies("guns tea unheard guns ban").tolist() == [2, 1, 0, 1]
+    assert index.document_frequencies("?").tolist() == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from pathlib import Path
 
 import torch
@@ -87,6 +88,9 @@ def _serve() -> None:
     from dataset_builders import publish as data
     from hub_models import __main__ as command
     from hub_models import publish, release_all, space  # noqa: F401
+
+    if spaces := os.environ.get("TEST_SPACES"):
+        space.SPACES = Path(spaces)
 
     def skip() -> None:
         data.readback.compare = lambda *asked: None

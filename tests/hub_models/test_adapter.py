@@ -9,7 +9,7 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
-from hub_models.adapter import adapter_layers, adapter_off, attach_lora
+from hub_models.adapter import adapter_layers, adapter_off, adapter_scaled, attach_lora, scale_adapter
 from hub_models.encoder import load_base
 from hub_models.recipe import load_recipe
 from tests.tiny import SHRUNK, build, tiny
@@ -131,3 +131,52 @@ def test_an_unknown_architecture_is_an_error() -> None:
     model.transformers_model.config.model_type = "rwkv"
     with pytest.raises(ValueError, match="no LoRA modules are known"):
         attach_lora(model, recipe)
+
+
+def adapted() -> SentenceTransformer:
+    model = with_adapter("stance-bge-large")
+    generator = torch.Generator().manual_seed(1)
+    for name, parameter in model.named_parameters():
+        if "lora_B" in name:
+            parameter.data = torch.randn(parameter.shape, generator=generator) * 0.3
+    return model
+
+
+def test_the_scale_multiplies_what_the_adapter_adds() -> None:
+    model, halved = adapted(), adapted()
+    for name, parameter in halved.named_parameters():
+        if "lora_B" in name:
+            parameter.data *= 0.5
+    with adapter_scaled(model, 0.5):
+        np.testing.assert_allclose(model.encode(TEXTS), halved.encode(TEXTS), atol=1e-6)
+    with adapter_off(model):
+        base = model.encode(TEXTS)
+    with adapter_scaled(model, 0.0):
+        np.testing.assert_allclose(model.encode(TEXTS), base, atol=1e-6)
+
+
+def test_inside_adapter_scaled_the_scale_is_another_and_afterwards_as_before() -> None:
+    model = adapted()
+    before = model.encode(TEXTS)
+    with pytest.raises(RuntimeError), adapter_scaled(model, 0.3):
+        assert np.abs(model.encode(TEXTS) - before).max() > 1e-3
+        raise RuntimeError
+    np.testing.assert_array_equal(model.encode(TEXTS), before)
+    with adapter_scaled(model, None):
+        np.testing.assert_array_equal(model.encode(TEXTS), before)
+    scale_adapter(model, 0.5)
+    scale_adapter(model, 0.0)
+    with adapter_off(model):
+        base = model.encode(TEXTS)
+    np.testing.assert_allclose(model.encode(TEXTS), base, atol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [-0.1, 2.1, float("nan"), "1", True])
+def test_a_scale_is_a_number_from_zero_to_two(scale: object) -> None:
+    with pytest.raises(ValueError, match="wanted a number from 0 \\(the base\\) to 2"):
+        scale_adapter(adapted(), scale)
+
+
+def test_only_an_adapter_can_be_scaled() -> None:
+    with pytest.raises(ValueError, match="for a model without an adapter"):
+        scale_adapter(build("stance-bge-large"), 0.5)

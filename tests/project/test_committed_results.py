@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,17 @@ def oblique_sample_first_documents() -> list[str]:
     return lines
 
 
-@pytest.mark.parametrize("table", [oblique_sample_table, oblique_sample_first_documents])
+def probe_table() -> list[str]:
+    lines = ["| | argument | instruction | both |", "|---|---|---|---|"]
+    for style in ("explicit", "natural"):
+        for label, model in (("base", "all-MiniLM-L6-v2"), ("quickstart", "quickstart")):
+            slices = json.loads((FOLDER / "probe-sample" / model / "probe.json").read_text())["slices"]
+            shares = [slices[f"style={style}"][measure] for measure in ("argument", "instruction", "both")]
+            cells = [f"{s['mean']:.3f} [{s['low']:.3f}, {s['high']:.3f}]" for s in shares]
+            lines.append(f"| {label}, {style} | {' | '.join(cells)} |")
+    return lines
+
+
+@pytest.mark.parametrize("table", [probe_table, oblique_sample_table, oblique_sample_first_documents])
 def test_the_tables_of_the_page_are_those_of_the_files(table) -> None:
     assert "\n".join(table()) in (FOLDER / "README.md").read_text()

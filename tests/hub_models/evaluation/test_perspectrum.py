@@ -11,7 +11,9 @@ from dataset_builders.instructions import STANCES, UNSEEN
 from dataset_builders.sources import load
 from hub_models.corpus import encode_corpus
 from hub_models.evaluation.metrics import COMPOSITION, STANCE_BIT, document_kinds, rank_columns, stance_values
-from hub_models.evaluation.stance import evaluate, judge, summarise
+from hub_models.evaluation.stance import judge
+from hub_models.evaluation.stance_runs import evaluate
+from hub_models.evaluation.stance_table import summarise
 
 pytestmark = pytest.mark.slow  # about five thousand texts through a real encoder
 

@@ -6,11 +6,12 @@ import logging
 import pytest
 
 from hub_models import encoder, trained_claims
+from hub_models.evaluation import places, systems
 from hub_models.evaluation import run as module
 from hub_models.evaluation.report import table
 from hub_models.evaluation.results import Results
 from hub_models.evaluation.run import evaluate_model, load_tasks
-from hub_models.evaluation.stance import ORACLE
+from hub_models.evaluation.stance_ranking import ORACLE
 from tests.hub_models.evaluation.helpers import TINY, write_run, write_short_form
 from tests.tiny import REVISION, install_tiny
 
@@ -26,13 +27,13 @@ def tasks(tmp_path):
 def encoded(monkeypatch):
     """Every text that reaches the one encoding place, in order."""
     texts: list[str] = []
-    real = module.encode_corpus
+    real = systems.encode_corpus
 
     def counting(batch, model, **kwargs):
         texts.extend(batch)
         return real(batch, model, **kwargs)
 
-    monkeypatch.setattr(module, "encode_corpus", counting)
+    monkeypatch.setattr(systems, "encode_corpus", counting)
     return texts
 
 
@@ -175,11 +176,41 @@ def test_a_read_only_folder_is_an_error_before_anything_is_encoded(tasks, tmp_pa
     def refused(dir):
         raise PermissionError(13, "Permission denied", str(dir))
 
-    monkeypatch.setattr(module.tempfile, "TemporaryFile", refused)
+    monkeypatch.setattr(places.tempfile, "TemporaryFile", refused)
     with pytest.raises(PermissionError, match=f"cannot write results there; give another --out: '{tmp_path}'"):
         evaluate_model(BASE, tasks, out=tmp_path / "new" / "out")
     assert not encoded
     assert not (tmp_path / "new").exists()
+
+
+# -- keywords and chance ------------------------------------------------------------------------------------------
+
+
+def test_keywords_and_chance_are_models_of_stance_tasks_too(tasks, tmp_path):
+    words = evaluate_model("bm25", tasks, baseline="random", out=tmp_path / "out")
+    (run,) = words.results.tasks["mine-stance"].runs
+    (chance,) = words.baseline.tasks["mine-stance"].runs
+    assert (run.strategy, run.seed, chance.strategy, chance.seed) == ("bm25", None, "random", 0)
+    assert run.slices["overall"]["precision_at_r"].n == 40
+    values = places_of(module.read_table(words.folder, words.results.tasks["mine-stance"], "bm25"))
+    assert all(len(set(found)) == 1 for found in values.values()), "an instruction is no keyword"
+    overall = next(c for c in run.compare if (c.slice, c.metric) == ("overall", "precision_at_r"))
+    assert overall.baseline == "random" and overall.delta > 0.2, "the claims' words are in the arguments"
+    assert "claim alone" not in table(words.results, "mine-stance", words.baseline)
+
+    encoded = evaluate_model(BASE, tasks, baseline=str(words.results_path), out=tmp_path / "encoder")
+    dense, claim_only = encoded.results.tasks["mine-stance"].runs
+    assert {c.baseline for c in dense.compare} == {"bm25"} and not claim_only.compare
+
+
+def places_of(found):
+    """(claim, stance, candidates) to the first documents under each instruction."""
+    tops = {}
+    for claim_id, stance, candidates, top in zip(
+        *(found[name] for name in ("claim_id", "stance", "candidates", "top")), strict=True
+    ):
+        tops.setdefault((claim_id, stance, candidates), []).append(tuple(top))
+    return tops
 
 
 # -- a model and its baseline --------------------------------------------------------------------------------------
@@ -265,11 +296,9 @@ def test_a_baseline_without_its_per_query_values_is_refused_before_anything_is_e
     values.unlink()
     with pytest.raises(FileNotFoundError, match=r"mine-stance-dense.parquet: the per-query values are not there"):
         asked()
-    base.results.tasks["mine-stance"].runs.pop()
+    base.results.tasks["mine-stance"].runs.clear()
     base.results.write(base.results_path)
-    with pytest.raises(
-        ValueError, match=r"has the runs \['dense'\], wanted \['dense', 'claim_only'\]; evaluate the b"
-    ):
+    with pytest.raises(ValueError, match="its 'mine-stance' has no run, wanted at least one; evaluate the baseline"):
         asked()
     assert not encoded
     assert not (tmp_path / "out").exists()
@@ -303,6 +332,6 @@ def test_where_results_go_by_default(tmp_path, monkeypatch):
     run.mkdir(parents=True)
     (run / "slant.json").write_text(json.dumps({}))
     (tmp_path / "plain").mkdir()
-    assert module._default_folder(str(run)) == run / "evaluation"
-    assert module._default_folder("plain").as_posix() == "results/local/plain"
-    assert module._default_folder("org/model").as_posix() == "results/local/org--model"
+    assert places.default_folder(str(run)) == run / "evaluation"
+    assert places.default_folder("plain").as_posix() == "results/local/plain"
+    assert places.default_folder("org/model").as_posix() == "results/local/org--model"

@@ -8,18 +8,10 @@ import pytest
 from dataset_builders.instructions import INSTRUCTIONS, STANCES, UNSEEN
 from dataset_builders.text import text_key
 from hub_models.evaluation.metrics import COMPOSITION, STANCE_METRICS, ndcg, precision_at_r, rank
-from hub_models.evaluation.stance import (
-    ALL,
-    ORACLE,
-    TOPIC,
-    compare,
-    diagnostics,
-    evaluate,
-    judge,
-    queries_of,
-    slices_of,
-    summarise,
-)
+from hub_models.evaluation.stance import ALL, judge, queries_of
+from hub_models.evaluation.stance_ranking import ORACLE, TOPIC
+from hub_models.evaluation.stance_runs import evaluate
+from hub_models.evaluation.stance_table import compare, diagnostics, slices_of, summarise
 from tests.hub_models.evaluation.helpers import argument, claim, made, random_data, random_encoder
 
 TEMPLATE = "{instruction} {claim}"
@@ -197,7 +189,7 @@ def test_equal_texts_tie_and_the_id_decides():
 @pytest.mark.parametrize("seed", range(5))
 def test_agrees_with_an_obviously_right_reference(seed, monkeypatch):
     """Every query on its own, with dictionaries and the plain metrics."""
-    monkeypatch.setattr("hub_models.evaluation.stance._BLOCK", 100)  # several blocks
+    monkeypatch.setattr("hub_models.evaluation.stance_ranking._BLOCK", 100)  # several blocks
     data, encode = random_data(seed), random_encoder(seed)
     judged = judge(data, "test")
     measured = evaluate(judged, TEMPLATE, encode, random_encoder(seed + 100))

@@ -16,7 +16,9 @@ from dataset_builders.stance.tables import argument_tables
 from hub_models.corpus import encode_corpus
 from hub_models.evaluation import oblique
 from hub_models.evaluation.metrics import STANCE_METRICS
-from hub_models.evaluation.stance import evaluate, judge, summarise
+from hub_models.evaluation.stance import judge
+from hub_models.evaluation.stance_runs import evaluate
+from hub_models.evaluation.stance_table import summarise
 from hub_models.evaluation.tasks import ObliqueRetrieval, StanceRetrieval
 
 TEMPLATE = "{instruction}: {claim}"

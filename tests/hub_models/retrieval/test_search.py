@@ -118,8 +118,8 @@ def test_bad_questions(search):
     for k, shown in ((0, "0"), (1.5, "1.5"), ("3", "'3'"), (None, "None")):
         with pytest.raises(ValueError, match=f"got k = {shown}, wanted a whole number of at least 1"):
             search.search(CLAIM, k=k)
-    for weight, shown in ((-1, "-1"), ("0.1", "'0.1'"), (None, "None"), (float("nan"), "nan")):
-        with pytest.raises(ValueError, match=f"lexical weight {shown}, wanted a number of 0 or more"):
+    for weight, shown in ((-1, "-1"), (1.5, "1.5"), ("0.1", "'0.1'"), (None, "None"), (float("nan"), "nan")):
+        with pytest.raises(ValueError, match=f"weight {shown}, wanted a number from 0 to 1"):
             search.search(CLAIM, hybrid=weight)
     assert search.search(CLAIM, k=np.int64(1), hybrid=np.float32(0.1)), "numbers of numpy are numbers"
 

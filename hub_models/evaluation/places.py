@@ -1,0 +1,36 @@
+"""Where results go, and whether they can."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from hub_models.encoder import SLANT_JSON
+from hub_models.evaluation.results import RESULTS_NAME
+
+LOCAL_RESULTS = Path("results") / "local"
+
+
+def check_writable(folder: Path) -> None:
+    """Refuse a folder that results cannot be written to, and leave nothing in it."""
+    if (folder / RESULTS_NAME).is_dir():
+        raise IsADirectoryError(f"{folder / RESULTS_NAME}: got a folder, wanted a file; move it or give another --out")
+    for place in (folder, folder / "per_query", folder / "figures"):
+        nearest = next(p for p in (place, *place.parents) if p.exists() or p.is_symlink())
+        if not nearest.is_dir():
+            raise NotADirectoryError(f"{nearest}: got no folder, wanted one; move it or give another --out")
+        try:
+            with tempfile.TemporaryFile(dir=nearest):
+                pass
+        except OSError as error:
+            raise type(error)(
+                error.errno, f"{error.strerror}: cannot write results there; give another --out", str(nearest)
+            ) from error
+
+
+def default_folder(model: str) -> Path:
+    """``evaluation/`` inside a run folder, else ``results/local/NAME``."""
+    if (Path(model) / SLANT_JSON).is_file():
+        return Path(model) / "evaluation"
+    name = Path(model).resolve().name if Path(model).is_dir() else model
+    return LOCAL_RESULTS / name.replace("/", "--")
