@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import tempfile
@@ -93,7 +94,7 @@ def publish(
             f"{name}: {len(build.unlicensed)} rows have the licence 'unknown', such as {build.unlicensed[:3]}; "
             "nothing is published without one: give each row a `licence`, such as cc-by-4.0"
         )
-    report = quality.check(prefix, source, seed=seed)
+    report = _checked(prefix, source, seed)
     if report.broken or report.mended:
         faults = [f"{c.name} ({c.figure:g}, bound {c.limit:g})" for c in report.broken] + report.mended
         raise ValueError(
@@ -135,6 +136,12 @@ def publish(
             verify=lambda done: readback.compare(repo_id, done.sha, prints, build.tables.default),
         )
         return Published(plan, text, commit)
+
+
+@functools.cache
+def _checked(prefix: str, source: Path | None, seed: int) -> quality.Report:
+    """One check for all repositories of a source that a process publishes."""
+    return quality.check(prefix, source, seed=seed)
 
 
 def _check_reserved(prefix: str, source: Path | None) -> None:

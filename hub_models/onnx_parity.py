@@ -42,10 +42,10 @@ def export(model: SentenceTransformer, path: Path) -> None:
     Raises:
         ImportError: If onnx and onnxscript are not installed.
     """
-    tokens = model.tokenizer(list(TEXTS), padding=True, return_tensors="pt")
+    tokens = model.tokenizer(list(TEXTS), padding=True, truncation=True, return_tensors="pt")
     batch, length = torch.export.Dim("batch"), torch.export.Dim("length", max=model.max_seq_length)
     program = torch.onnx.export(
-        _Graph(model.cpu().eval()),
+        _Graph(model.cpu()).eval(),
         (tokens["input_ids"], tokens["attention_mask"]),
         dynamo=True,
         input_names=["input_ids", "attention_mask"],

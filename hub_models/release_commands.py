@@ -103,12 +103,16 @@ def onnx(
 ) -> None:
     """Export a model as ONNX: token ids and mask to the sentence's vector. Needs the extra `onnx`."""
     with _told():
+        import torch
+
         from hub_models import encoder, onnx_parity
 
         try:
             onnx_parity.export(encoder.load(model, revision=revision, device="cpu"), out)
         except ImportError as error:
             raise ValueError(f"{error.name} is not installed; install the extra `onnx`") from None
+        except torch.onnx.OnnxExporterError as error:
+            raise ValueError(f"torch.onnx cannot export {model}: {str(error).splitlines()[0]}") from None
         typer.echo(f"written: {out}")
 
 

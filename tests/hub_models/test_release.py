@@ -177,7 +177,7 @@ def test_a_bit_that_turns_between_save_and_gate_is_noticed(tmp_path: Path, monke
         gate(run_dir, trained, check_paths=check_paths)
 
     monkeypatch.setattr(training, "gate", spoil)
-    with pytest.raises(GateError, match="adapter_model.safetensors does not hold the weights that were trained"):
+    with pytest.raises(GateError, match=r"adapter_model\.safetensors does not hold the weights that were trained"):
         training.train(recipe(tmp_path), tmp_path / "run")
 
 
