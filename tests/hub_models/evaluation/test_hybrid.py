@@ -243,9 +243,7 @@ def test_a_lever_out_of_range_is_refused(tasks, run, levers, words):
 
 @pytest.mark.parametrize("model", [BASE, "bm25"])
 def test_levers_need_an_adapter(tasks, tmp_path, model):
-    with pytest.raises(
-        ValueError, match=r"got dense-anchor-0.5, wanted what this model can do; a scale and an anchor need"
-    ):
+    with pytest.raises(ValueError, match=r"got dense-anchor-0.5, wanted what this model can do; a scale"):
         evaluate_model(model, tasks, out=tmp_path / "out", variants=variants(model, tasks, anchor=0.5))
     assert not (tmp_path / "out").exists()
 
