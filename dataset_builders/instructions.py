@@ -92,6 +92,10 @@ SEEN = _number(_SEEN, seen=True)
 UNSEEN = _number(_UNSEEN, seen=False)
 INSTRUCTIONS = SEEN + UNSEEN
 
+STANCE_WORDS = frozenset(word for i in INSTRUCTIONS for word in i.stance_word.split())
+"""Every word that carries the stance of an instruction, lower-cased. S's own list, of which these are most, is not
+published to the letter; the general words on it (good, bad, agree …) stand in no instruction."""
+
 
 OBLIQUE_INSTRUCTIONS: dict[str, str] = {
     "twitter": (

@@ -14,9 +14,11 @@ from typing import Any
 
 from huggingface_hub import EvalResult
 
+from hub_models.evaluation.nanobeir import METRIC as NANOBEIR_METRIC
+from hub_models.evaluation.nanobeir import NAME as NANOBEIR
 from hub_models.evaluation.report import COLUMNS
 from hub_models.evaluation.results import Comparison, Results, RunResult, TaskResult
-from hub_models.evaluation.stance_ranking import ORACLE
+from hub_models.evaluation.stance_ranking import ORACLE, TOPIC
 from hub_models.manifest import is_machine_path
 
 NOT_COMPUTED = "not computed"
@@ -32,7 +34,7 @@ def evaluation_results(results: Results) -> list[EvalResult]:
     entries = []
     for name, task in results.tasks.items():
         run = task.run("dense")
-        if run is None:
+        if run is None or name == NANOBEIR:
             continue
         for slice_name, metrics in run.slices.items():
             if slice_name == SEEN_SLICE:  # what training asked for flatters
@@ -157,6 +159,44 @@ def task_table(name: str, task: TaskResult) -> TaskTable | None:
         slices,
         _how(dense.compare),
     )
+
+
+COST_COLUMNS = ("base", "this adapter", "difference")
+
+
+def cost_rows(results: Results | None) -> list[Row]:
+    """What tuning changed apart from stance: topic precision of each stance task, by style, and NanoBEIR.
+
+    Values are by `COST_COLUMNS`. NanoBEIR always has its row: its numbers, or why there are none.
+    """
+    tasks = results.tasks if results else {}
+    rows = []
+    for name, task in tasks.items():
+        dense = task.run("dense")
+        if dense is None or "claims" not in task.counts:
+            continue
+        slices = [s for s in dense.slices if s == "overall" or s.startswith("style=")]
+        rows += [Row(f"{name}, {s}: topic precision at R", _cost(dense, s, TOPIC)) for s in slices]
+    ordinary = tasks[NANOBEIR].run("dense") if NANOBEIR in tasks else None
+    return [*rows, Row("NanoBEIR: NDCG@10", _cost(ordinary, "overall", NANOBEIR_METRIC) if ordinary else _UNMEASURED)]
+
+
+_UNMEASURED = {
+    "base": "n/a",
+    "this adapter": "n/a: not measured; `evaluate.py --tasks nanobeir` does",
+    "difference": "",
+}
+
+
+def _cost(dense: RunResult, slice_name: str, metric: str) -> dict[str, str]:
+    found = dense.slices[slice_name].get(metric)
+    if found is None or found.mean is None:
+        return {"base": "n/a", "this adapter": f"n/a: {found.reason if found else NOT_COMPUTED}", "difference": ""}
+    compared = next((c for c in dense.compare if (c.slice, c.metric) == (slice_name, metric)), None)
+    if compared is None:
+        return {"base": "n/a: not compared", "this adapter": _number(found.mean), "difference": ""}
+    before = _before(dense, slice_name, {metric: compared})[metric]
+    return {"base": before, "this adapter": _number(found.mean), "difference": _interval(compared)}
 
 
 def _count(task_name: str, counts: Mapping[str, Any], *place: str) -> Any:

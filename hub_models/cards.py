@@ -7,7 +7,6 @@ metadata key that is not ours, stay as they are; writing a card twice changes no
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import shlex
@@ -16,14 +15,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import yaml
 from huggingface_hub import ModelCardData, constants
 from huggingface_hub.repocard import REGEX_YAML_BLOCK
 
 from dataset_builders.atomic import write_text
 from dataset_builders.instructions import UNSEEN, query_prefix
-from hub_models.card_results import evaluation_results, task_table
+from dataset_builders.markdown import cell as cell  # for those who write a cell of their own
+from dataset_builders.markdown import literal, template
+from hub_models.card_results import COST_COLUMNS, cost_rows, evaluation_results, task_table
 from hub_models.evaluation.report import COLUMNS
 from hub_models.evaluation.results import Results
 from hub_models.manifest import ADAPTER_NAME, Manifest, check_adapter, is_machine_path
@@ -43,13 +43,16 @@ PERMISSIVE = frozenset(
 
 _TAGS = ("sentence-transformers", "sentence-similarity", "feature-extraction", "lora", "stance", "argument-retrieval")
 
-# The wheel packs the templates beside this file; in a checkout they stand at the top.
-_HERE = Path(__file__).resolve().parent
-_TEMPLATES = (_HERE / "model_cards", _HERE.parent / "model_cards")
+# By the end of a figure's name.
+_ALT = {
+    "-composition": "Share of right documents and of each error among the first R",
+    "-top5": "One claim, the first five documents of base and adapter",
+    "-ablation-sensitivity": "Word ablation: relative sensitivity to instruction and claim",
+    "-ablation-direction": "Word ablation: what deleting the stance word does to right arguments and hard negatives",
+    "-ablation-heatmap": "Word ablation: one query, word by word, against each argument on its claim",
+}
 
-_OF_MARKDOWN = re.compile(r"[\\`*\[\]<>&|~$]|(?<!\w)_|_(?!\w)")
 _HUB_ID = re.compile(r"[\w.-]+(?:/[\w.-]+)?")
-_LINE_END = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 
 def write_card(run_dir: Path | str, results_path: Path | str | None = None) -> Path:
@@ -100,7 +103,7 @@ def search_snippet(run_dir: Path | str) -> str:
 {cache} HF_HUB_OFFLINE=1 {_quoted(sys.executable)} - <<'PY'
 from hub_models import StanceSearch
 texts = ["Deliveries and ambulances need the streets.", "Air gets cleaner at once.", "Cheese is made of milk."]
-search = StanceSearch({_literal(os.path.abspath(run_dir))}, texts)
+search = StanceSearch({literal(os.path.abspath(run_dir))}, texts)
 for hit in search.search("Cities should ban cars from their centers.", stance="attack", k=2):
     print(f"{{hit.score:.3f}}  {{hit.text}}")
 PY"""
@@ -122,16 +125,6 @@ def release_licence(manifest: Manifest) -> str:
     if len(binding) > 1:
         return "other"
     return next(iter(binding), manifest.base_licence or "unknown")
-
-
-def cell(text: object) -> str:
-    """``text`` for one cell of a Markdown table: it reads as it was, and no character of it is markup.
-
-    Character references are never structure in Markdown and never tags in HTML, so pipes, fences, brackets and angle
-    brackets are written as such, and line ends as ``<br>``.
-    """
-    escaped = _OF_MARKDOWN.sub(lambda m: f"&#{ord(m[0])};", str(text))
-    return _LINE_END.sub("<br>", escaped)
 
 
 def _read_recipe(path: Path) -> Recipe:
@@ -175,18 +168,9 @@ def _inside(run_dir: Path, paths: Iterable[Path]) -> list[str]:
 
 
 def _render(manifest: Manifest, recipe: Recipe, results: Results | None, drawn: list[str]) -> str:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES),
-        undefined=jinja2.StrictUndefined,
-        autoescape=False,  # the output is Markdown: `cell` escapes for that
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=False,
-    )
-    environment.filters.update(cell=cell, literal=_literal)
     tables = [task_table(name, task) for name, task in results.tasks.items()] if results else []
     example = next(i for i in UNSEEN if i.stance == "attack").text
-    return environment.get_template("model.md.j2").render(
+    return template("model.md.j2").render(
         m=manifest,
         base_is_public=_is_public(manifest),
         # Until the release has a Hub id, a snippet is run inside the folder: true wherever the folder goes.
@@ -196,17 +180,18 @@ def _render(manifest: Manifest, recipe: Recipe, results: Results | None, drawn: 
         negatives=recipe.global_batch * (1 + recipe.negatives_per_anchor) - 1,
         tables=[table for table in tables if table is not None],
         columns=COLUMNS,
-        figures=drawn,
+        cost=cost_rows(results),
+        cost_columns=COST_COLUMNS,
+        figures=[(path, _alt(path)) for path in drawn],
         licence=release_licence(manifest),
         example=example,
         prefix=query_prefix(manifest.query_template, example),
     )
 
 
-def _literal(text: str) -> str:
-    """``text`` as a Python literal on one line, in double quotes."""
-    dumped = json.dumps(text, ensure_ascii=False)
-    return "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in dumped)
+def _alt(path: str) -> str:
+    stem = Path(path).stem
+    return next((alt for end, alt in _ALT.items() if stem.endswith(end)), stem)
 
 
 def _metadata(old: str, manifest: Manifest, results: Results | None, path: Path) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -21,19 +20,13 @@ from pydantic import (
 )
 
 from dataset_builders.atomic import write_text
+from dataset_builders.leaks import is_machine_path as is_machine_path  # it is part of what a manifest means
 from dataset_builders.text import did_you_mean
 
 FILE_NAME = "slant.json"
 ADAPTER_NAME = "adapter_model.safetensors"
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-
-_MACHINE_PATH = re.compile(r"^(?:[/\\~]|\.{1,2}(?:[/\\]|$)|[A-Za-z]:[/\\]|file:)")
-
-
-def is_machine_path(text: str) -> bool:
-    """Whether ``text`` starts as paths do: ``/``, ``./``, ``../``, ``~``, a drive letter or ``file:``."""
-    return _MACHINE_PATH.match(text) is not None
 
 
 def adapter_sha256(run_dir: Path) -> str:

@@ -8,19 +8,17 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 from numpy.typing import NDArray
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 
+from dataset_builders.leaks import machine_paths
 from hub_models import reload
-from hub_models.manifest import is_machine_path
 
 MIN_COSINE = 0.9999
 MIN_EFFECT = 1e-6  # largest change of a coordinate that the adapter must make
@@ -34,8 +32,6 @@ PROBE_TEXTS = (
     "  Two  spaces, a tab\t and a line\nbreak. ",
     "Die Erde ist keine Scheibe; 地球不是平的。",
 )
-
-_MAY_HOLD_ANY_TEXT = {"tokenizer.json", "vocab.json", "vocab.txt", "merges.txt"}
 
 
 class GateError(RuntimeError):
@@ -128,41 +124,3 @@ def _zero_adapter(run_dir: Path) -> list[str]:
     if zero or not norms:
         return [f"{len(zero)} of {len(norms)} adapter matrices are zero or not finite, such as {zero[:2]}"]
     return []
-
-
-def machine_paths(run_dir: Path) -> Iterator[tuple[str, str]]:
-    """Each (file, string) under ``run_dir`` that names a path of this machine.
-
-    In JSON and YAML, the front matter of a card included, no value may start as a path does; in no file at all may
-    the home, working, cache or interpreter's folder of this process stand.
-    """
-    here = {Path.home(), Path.cwd(), Path(sys.prefix), Path(tempfile.gettempdir()), run_dir.resolve().parent}
-    here |= {Path(os.environ[name]) for name in ("HF_HOME", "HF_HUB_CACHE") if os.environ.get(name)}
-    needles = sorted({f"{folder}{os.sep}".encode() for folder in here if len(folder.parts) > 1})
-    for path in sorted(p for p in run_dir.rglob("*") if p.is_file()):
-        name = path.relative_to(run_dir).as_posix()
-        content = path.read_bytes()
-        yield from ((name, needle.decode()) for needle in needles if needle in content)
-        if path.name not in _MAY_HOLD_ANY_TEXT:
-            yield from ((name, text) for text in _strings(_parsed(path, content)) if is_machine_path(text))
-
-
-def _parsed(path: Path, content: bytes) -> Any:
-    if path.suffix == ".json":
-        return json.loads(content)
-    if path.suffix in (".yaml", ".yml"):
-        return yaml.safe_load(content)
-    if path.suffix == ".md" and content.startswith(b"---\n"):
-        return yaml.safe_load(content.split(b"\n---", 1)[0])
-    return None
-
-
-def _strings(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _strings(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _strings(item)

@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 from hub_models.evaluation.metrics import Float32
 from hub_models.evaluation.results import Metric, Strategy
 
+OWN = "dense"
+"""The baseline that every variant is compared with: the same model's dense run (of BM25 and chance their only one)."""
+
 Encode = Callable[[Sequence[str]], Float32]
 """Texts to float32[n, d], L2-normalised, equal for equal texts."""
 

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dataset_builders.schema import Split
-from dataset_builders.sources import SOURCES, load, obliq_bench
+from dataset_builders.sources import SOURCES, at_hand, load, obliq_bench
 from dataset_builders.sources import oblique as oblique_sources
 from dataset_builders.text import did_you_mean
-from hub_models.evaluation import oblique, stance
+from hub_models.evaluation import nanobeir, oblique, stance
+from hub_models.evaluation.nanobeir import NanoBEIR
 from hub_models.evaluation.oblique import ObliqueJudgements
 from hub_models.evaluation.stance import Judgements
 
@@ -19,7 +20,8 @@ OBLIQUE = "obliq"
 
 _SOURCE = re.compile(r"[a-z0-9][a-z0-9_.-]{,99}")  # it names files
 
-Tasks = dict[str, Judgements | ObliqueJudgements]
+Task = Judgements | ObliqueJudgements | NanoBEIR
+Tasks = dict[str, Task]
 
 
 def load_tasks(
@@ -29,7 +31,7 @@ def load_tasks(
 
     Args:
         names: ``{source}-stance`` or ``{source}-obliq-{task}`` each, or ``stance`` or ``obliq`` for all of a family
-            whose data is at hand.
+            whose data is at hand; ``nanobeir`` for ordinary retrieval.
         data: Takes the place of the data of the one task named, which may then have any source.
         split: ``test`` or ``validation``.
         allow_dangling: Take oblique judgements of documents that are not in the corpus.
@@ -41,20 +43,23 @@ def load_tasks(
         FileNotFoundError: If there is nothing at ``data``, or the Hub's data cannot be had.
     """
     families = {
-        FAMILY: ["sample-stance"],  # the embedded one
+        FAMILY: [f"{source}-{FAMILY}" for source in at_hand()] if FAMILY in names else [],
         OBLIQUE: [_oblique_name(*pair) for pair in oblique_sources.at_hand()] if OBLIQUE in names else [],
     }
     known = [f"{source}-{FAMILY}" for source in SOURCES]
     known += [_oblique_name(source, task) for source, tasks in oblique_sources.SOURCES.items() for task in tasks]
-    if data is not None and (len(names) != 1 or names[0] in families):
+    if data is not None and (len(names) != 1 or names[0] in families or names[0] == nanobeir.NAME):
         raise ValueError(f"got --data and the tasks {list(names)}, wanted one task by name, whose data it replaces")
     expanded = dict.fromkeys(name for given in names for name in families.get(given, [given]))
     for name in expanded:
+        if name == nanobeir.NAME:
+            continue
         source, family, task = _parts(name)
         if not source or (data is None and name not in known) or (family == OBLIQUE and task not in obliq_bench.TASKS):
             raise ValueError(
                 f"got the task {name!r}, wanted one of {known}, {FAMILY!r} or {OBLIQUE!r} for all that are at hand, "
-                f"or any 'NAME-{FAMILY}' or 'NAME-{OBLIQUE}-TASK' with --data.{did_you_mean(name, known)}"
+                f"{nanobeir.NAME!r}, or any 'NAME-{FAMILY}' or 'NAME-{OBLIQUE}-TASK' with --data."
+                f"{did_you_mean(name, known)}"
             )
         if not _SOURCE.fullmatch(source):
             raise ValueError(
@@ -65,6 +70,9 @@ def load_tasks(
             raise ValueError(f"{name}: --allow-dangling is for oblique tasks; stance data has no judgements apart")
     loaded: Tasks = {}
     for name in expanded:
+        if name == nanobeir.NAME:
+            loaded[name] = nanobeir.load()
+            continue
         source, family, task = _parts(name)
         key = name if split == "test" else f"{name}:{split}"
         if family == OBLIQUE:

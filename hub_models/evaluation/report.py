@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hub_models.evaluation.measured import OWN, run_name
+from hub_models.evaluation.nanobeir import nanobeir_table
+from hub_models.evaluation.report_ablation import ablation_table
 from hub_models.evaluation.report_oblique import oblique_table
 from hub_models.evaluation.results import Comparison, Results, RunResult, TaskResult
 from hub_models.evaluation.stance_ranking import ORACLE
@@ -23,9 +25,12 @@ _SLICES = ("overall", "support", "attack", "style=explicit", "style=natural", "i
 
 
 def report(results: Results, task_name: str, baseline: Results | None = None) -> str:
-    """One task's results, of either family, beside a baseline's if there is one."""
-    is_stance = "claims" in results.tasks[task_name].counts
-    return (table if is_stance else oblique_table)(results, task_name, baseline)
+    """One task's results, of any family, beside a baseline's if there is one; a word ablation has its own table."""
+    counts = results.tasks[task_name].counts
+    if "claims" in counts:
+        ablation = ablation_table(results, task_name, baseline)
+        return table(results, task_name, baseline) + (f"\n{ablation}" if ablation else "")
+    return (nanobeir_table if "datasets" in counts else oblique_table)(results, task_name, baseline)
 
 
 def table(results: Results, task_name: str, baseline: Results | None = None) -> str:

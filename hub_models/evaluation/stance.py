@@ -18,6 +18,7 @@ import numpy as np
 from dataset_builders.instructions import INSTRUCTIONS, STANCES, Instruction, Stance, format_query
 from dataset_builders.schema import SPLITS, STYLES, Argument, Claim, Split
 from dataset_builders.stance.data import StanceData
+from dataset_builders.text import text_key
 from hub_models.evaluation.metrics import STANCE_BIT, Int, UInt8
 
 ALL = "all"
@@ -37,6 +38,7 @@ class Judgements:
             claims, for ``validation`` its own.
         labels: uint8[n_claims, n_docs], stances towards the claim as bits.
         anywhere: uint8[n_docs], stances towards any claim of the corpus.
+        first: uint8[n_claims, n_docs], ``labels`` with a single bit of each: the stance that the data names first.
     """
 
     source: str
@@ -46,6 +48,7 @@ class Judgements:
     documents: list[Argument]
     labels: UInt8
     anywhere: UInt8
+    first: UInt8
 
     @cached_property
     def candidates(self) -> dict[str, Int]:
@@ -120,14 +123,28 @@ def judge(data: StanceData, split: Split, *, wide: bool = False) -> Judgements:
                 labels[row[claim_id], column[argument_id]] = bits
     if not labels.any():
         raise ValueError(f"{data.source}: no claim of the split {split!r} has an argument; there is nothing to find")
-    return Judgements(
-        data.source, _digest(claims, documents, labels, anywhere), split, claims, documents, labels, anywhere
-    )
+    first = _first_labels(corpus, claims, documents, labels)
+    revision = _digest(claims, documents, labels, anywhere, first)
+    return Judgements(data.source, revision, split, claims, documents, labels, anywhere, first)
 
 
-def _digest(claims: list[Claim], documents: list[Argument], labels: UInt8, anywhere: UInt8) -> str:
+def _first_labels(corpus: StanceData, claims: list[Claim], documents: list[Argument], labels: UInt8) -> UInt8:
+    first = labels.copy()
+    both_ways = np.argwhere(labels == sum(STANCE_BIT.values()))
+    if len(both_ways):
+        key = {a.argument_id: text_key(a.text) for a in corpus.arguments}
+        named: dict[tuple[str, str], int] = {}
+        for relation in corpus.relations:
+            named.setdefault((relation.claim_id, key[relation.argument_id]), STANCE_BIT[relation.stance])
+        for i, j in both_ways:
+            first[i, j] = named[claims[i].claim_id, key[documents[j].argument_id]]
+    return first
+
+
+def _digest(claims: list[Claim], documents: list[Argument], labels: UInt8, anywhere: UInt8, first: UInt8) -> str:
     texts = json.dumps([[asdict(c) for c in claims], [asdict(d) for d in documents]], sort_keys=True)
-    return hashlib.sha256(texts.encode() + labels.tobytes() + anywhere.tobytes()).hexdigest()
+    order = first.tobytes() if (first != labels).any() else b""  # says nothing where no document is labelled both ways
+    return hashlib.sha256(texts.encode() + labels.tobytes() + anywhere.tobytes() + order).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from hub_models.evaluation.significance import paired_differences
 from hub_models.evaluation.stance import ALL
 from hub_models.evaluation.stance_ranking import ORACLE, TOPIC, keys
 
-COMPARED = STANCE_METRICS[:5]
+COMPARED = (*STANCE_METRICS[:5], TOPIC)
 
 
 def slices_of(table: Table) -> dict[str, NDArray[np.bool_]]:

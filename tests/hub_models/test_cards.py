@@ -431,3 +431,48 @@ def test_the_printed_command_is_one_that_a_shell_reads(tmp_path: Path) -> None:
     words = shlex.split(command.replace("<<'PY'", ""))
     assert words[0].startswith("HF_HOME=/") and words[1] == "HF_HUB_OFFLINE=1"
     subprocess.run([words[2], "--version"], check=True, capture_output=True)
+
+
+# -------------------------------------------------------------------------------------------------- what tuning costs
+
+
+def cost(body: str) -> list[list[str]]:
+    (table,) = [t for t in tables(body) if t[0] == ["", "base", "this adapter", "difference"]]
+    return table[1:]
+
+
+def test_what_tuning_costs_stands_on_the_card(tmp_path: Path) -> None:
+    measured = results()
+    task = measured["tasks"]["sample-stance"]
+    dense = task["runs"][0]
+    for values in dense["slices"].values():
+        values["topic_precision_at_r"] = metric(0.75)
+    dense["compare"].append(
+        {**dense["compare"][0], "metric": "topic_precision_at_r", "delta": -0.125, "low": -0.25, "high": 0}
+    )
+    run = {**dense, "slices": {"overall": {"ndcg_at_10": metric(0.5)}}}
+    run["compare"] = [
+        {**dense["compare"][0], "metric": "ndcg_at_10", "delta": -0.0625, "low": -0.09375, "high": -0.03125}
+    ]
+    measured["tasks"]["nanobeir"] = {**task, "dataset": "nanobeir", "counts": {"datasets": 13}, "runs": [run]}
+    head, body = card_of(run_folder(tmp_path, measured))
+    assert cost(body) == [
+        ["sample-stance, overall: topic precision at R", "0.875", "0.750", "-0.125 [-0.250, +0.000]"],
+        ["sample-stance, style=explicit: topic precision at R", "n/a: not compared", "0.750", ""],
+        ["sample-stance, style=natural: topic precision at R", "n/a: not compared", "0.750", ""],
+        ["NanoBEIR: NDCG@10", "0.562", "0.500", "-0.062 [-0.094, -0.031]"],
+    ]
+    assert {r["dataset"]["name"].split()[0] for r in head["model-index"][0]["results"]} == {"sample-stance"}
+
+
+def test_without_numbers_the_card_says_why(tmp_path: Path) -> None:
+    measured = results()
+    _, body = card_of(run_folder(tmp_path / "a", measured))
+    assert ["NanoBEIR: NDCG@10", "n/a", "n/a: not measured; `evaluate.py --tasks nanobeir` does", ""] in cost(body)
+    assert ["sample-stance, overall: topic precision at R", "n/a", "n/a: not computed", ""] in cost(body)
+    task = measured["tasks"]["sample-stance"]
+    null = {"mean": None, "std": None, "n": 0, "reason": "NanoX cannot be had: no <network>"}
+    run = {**task["runs"][0], "slices": {"overall": {"ndcg_at_10": null}}, "compare": []}
+    measured["tasks"]["nanobeir"] = {**task, "dataset": "nanobeir", "counts": {"datasets": 13}, "runs": [run]}
+    _, body = card_of(run_folder(tmp_path / "b", measured))
+    assert ["NanoBEIR: NDCG@10", "n/a", "n/a: NanoX cannot be had: no <network>", ""] in cost(body)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from hub_models.evaluation.oblique import MAIN
+from hub_models.evaluation.oblique_metrics import MAIN
 from hub_models.evaluation.results import Results, read_per_query
 
 FOLDER = Path(__file__).resolve().parents[2] / "results"
@@ -18,14 +19,6 @@ ROWS = {
     "MiniLM, with the instruction": ("all-MiniLM-L6-v2", "dense"),
     "MiniLM, query alone": ("all-MiniLM-L6-v2", "claim_only"),
 }
-
-
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("levers/*/results.json")), ids=lambda p: p.parent.name)
-def test_committed_runs_beside_the_dense_one_are_whole(path: Path) -> None:
-    (task,) = Results.read(path).tasks.values()
-    assert len(task.runs) > 5
-    for run in task.runs:
-        assert read_per_query(path.parent, run.per_query).num_rows
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("oblique-*/*/results.json")), ids=lambda p: p.parent.name)
@@ -62,43 +55,17 @@ def oblique_sample_first_documents() -> list[str]:
     return lines
 
 
-LEVERS = {
-    "anchor 0.2": ("dense", {"anchor": 0.2}),
-    "anchor 0.5": ("dense", {"anchor": 0.5}),
-    "adapter scale 0.6": ("dense", {"adapter_scale": 0.6}),
-    "BM25 at 0.1": ("hybrid", {"weight": 0.1, "lexical": "slant"}),
-    "BM25 at 0.15": ("hybrid", {"weight": 0.15, "lexical": "slant"}),
-    "BM25 at 0.2": ("hybrid", {"weight": 0.2, "lexical": "slant"}),
-    "BM25 at 0.15 and anchor 0.2": ("hybrid", {"weight": 0.15, "lexical": "slant", "anchor": 0.2}),
-    "BM25, auto": ("hybrid", {"weight": "auto", "lexical": "slant"}),
-}
-COLUMNS = {
-    "sample, explicit": ("quickstart-on-sample", "style=explicit"),
-    "sample, natural": ("quickstart-on-sample", "style=natural"),
-    "Perspectrum dev": ("perspectrum-homogeneous-on-dev", "overall"),
-}
-
-
-def levers_table(metric: str = "precision_at_r", name: str = "P@R") -> list[str]:
-    lines = [f"| {name} | {' | '.join(COLUMNS)} |", f"|---|{'---|' * len(COLUMNS)}"]
-    rows = {"as trained": ("dense", {})} | LEVERS
-    for label, (strategy, params) in rows.items():
-        cells = []
-        for folder, slice_name in COLUMNS.values():
-            (task,) = Results.read(FOLDER / "levers" / folder / "results.json").tasks.values()
-            run = task.run(strategy, params)
-            own = [c for c in run.compare if (c.slice, c.metric) == (slice_name, metric)] if run else []
-            interval = "".join(f" ({c.delta:+.3f} [{c.low:+.3f}, {c.high:+.3f}])" for c in own)
-            cells.append(f"{run.mean(slice_name, metric):.3f}{interval}" if run else "")
-        lines.append(f"| {label} | {' | '.join(cells)} |")
+def probe_table() -> list[str]:
+    lines = ["| | argument | instruction | both |", "|---|---|---|---|"]
+    for style in ("explicit", "natural"):
+        for label, model in (("base", "all-MiniLM-L6-v2"), ("quickstart", "quickstart")):
+            slices = json.loads((FOLDER / "probe-sample" / model / "probe.json").read_text())["slices"]
+            shares = [slices[f"style={style}"][measure] for measure in ("argument", "instruction", "both")]
+            cells = [f"{s['mean']:.3f} [{s['low']:.3f}, {s['high']:.3f}]" for s in shares]
+            lines.append(f"| {label}, {style} | {' | '.join(cells)} |")
     return lines
 
 
-def levers_errors() -> list[str]:
-    hard, semi_hard = levers_table("hard_at_r", "hard"), levers_table("semi_hard_at_r", "semi-hard")
-    return [*hard, "", *semi_hard]
-
-
-@pytest.mark.parametrize("table", [oblique_sample_table, oblique_sample_first_documents, levers_table, levers_errors])
+@pytest.mark.parametrize("table", [probe_table, oblique_sample_table, oblique_sample_first_documents])
 def test_the_tables_of_the_page_are_those_of_the_files(table) -> None:
     assert "\n".join(table()) in (FOLDER / "README.md").read_text()
