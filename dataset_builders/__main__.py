@@ -32,7 +32,9 @@ def list_() -> None:
     for source, what in sources.SOURCES.items():
         typer.echo(f"{source}: {what}")
         for kind, description in builds.KINDS.items():
-            if source == "sample" or kind != "obliq-bench":
+            if (source == "sample" or kind != "obliq-bench") and not (
+                kind == "stance-triplets" and source in sources.TEST_ONLY
+            ):
                 typer.echo(f"  {source}-{kind:<18} {description}")
     typer.echo("{your name}-stance-{kind} --source FILE_OR_FOLDER: the same from your own claims")
 
@@ -46,7 +48,9 @@ def build(
         Path,
         typer.Option(help="Folder to write: an empty one, or an earlier build, whose rows are all replaced or none."),
     ],
-    source: Annotated[Path | None, typer.Option(help="Your JSONL or parquet, or a folder of them.")] = None,
+    source: Annotated[
+        Path | None, typer.Option(help="Your JSONL or parquet, a folder, or ORG/NAME@REVISION on the Hub.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the split and of the triplets.")] = 0,
     triplets: Annotated[int | None, typer.Option(help="Rows of each curriculum; by default 6 a cell.")] = None,
     generate: Annotated[str | None, typer.Option(help="Model that writes new inversions.", metavar="MODEL")] = None,
@@ -117,14 +121,20 @@ def publish(
 
 @app.command()
 def check(
-    source: Annotated[str, typer.Argument(help="sample, perspectrum, or a name for your own data.")],
-    data: Annotated[Path | None, typer.Option(help="Your JSONL or parquet, or a folder of them.")] = None,
+    source: Annotated[str, typer.Argument(help="A source of `list`, or a name for your own data.")],
+    data: Annotated[
+        Path | None, typer.Option(help="Your JSONL or parquet, a folder, or ORG/NAME@REVISION on the Hub.")
+    ] = None,
+    against: Annotated[
+        list[str] | None,
+        typer.Option(help="Another source, to count what it shares; may be repeated.", metavar="SOURCE[=PATH]"),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="JSON file for the statistics.")] = None,
 ) -> None:
     """Print a source's statistics and its bounds; fail if one is broken."""
     try:
         _probe(out)
-        report = quality.check(source, data)
+        report = quality.check(source, data, [_source(text) for text in against or ()])
     except (ValueError, OSError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None
@@ -202,6 +212,11 @@ def _vectors(path: Path | None, specialist: str | None, probe: purity_of.Probe) 
     if without:
         raise ValueError(f"{len(without)} documents have no text, such as {without[:5]}: {specialist} reads texts")
     return stylometric([probe.texts[i] for i in probe.ids])
+
+
+def _source(text: str) -> tuple[str, Path | None]:
+    name, _, path = text.partition("=")
+    return name, Path(path) if path else None
 
 
 def _json(figures: Any) -> str:

@@ -118,6 +118,8 @@ def prepare(
     if kind == "obliq-bench":
         return _oblique(name, prefix, facts)
     data = splits.assign(sources.load(prefix, source), seed)
+    if data.revision is not None:
+        facts["revision"] = data.revision
     report = None
     if model is not None:
         data, report = inversions.generate(data, model())

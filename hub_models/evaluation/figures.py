@@ -15,6 +15,7 @@ import numpy as np
 from dataset_builders.atomic import write_bytes
 from hub_models.evaluation import stance
 from hub_models.evaluation.ablation_results import read_ablation
+from hub_models.evaluation.figure_cost import cost_quality
 from hub_models.evaluation.figures_ablation import direction, heatmap, median_query, sensitivity
 from hub_models.evaluation.figures_oblique import gain_by_rank
 from hub_models.evaluation.measured import Table
@@ -52,7 +53,8 @@ def draw(evaluation: Evaluation, task_name: str) -> list[Path]:
 
     Returns:
         The PNG files: of a stance task the composition, and the example where there is a baseline to set it beside,
-        and those of a word ablation; of an oblique task the gain over the baseline by rank, where there is one.
+        and those of a word ablation; of an oblique task the gain over the baseline by rank, where there is one, and
+        what its rerankers cost, where there are some.
     """
     import matplotlib
 
@@ -62,8 +64,10 @@ def draw(evaluation: Evaluation, task_name: str) -> list[Path]:
             drawn["composition"] = composition(evaluation, task_name)
             drawn["top5"] = top_five(evaluation, task_name) if evaluation.baseline else None
             drawn |= _ablation(evaluation, task_name)
-        elif isinstance(evaluation.judged[task_name], ObliqueJudgements) and evaluation.baseline:
-            drawn["gain"] = gain_by_rank(evaluation.results, task_name, evaluation.baseline)
+        elif isinstance(evaluation.judged[task_name], ObliqueJudgements):
+            if evaluation.baseline:
+                drawn["gain"] = gain_by_rank(evaluation.results, task_name, evaluation.baseline)
+            drawn["cost"] = cost_quality(evaluation.results.tasks[task_name], task_name)
         return [
             save(figure, evaluation.folder / "figures", _stem(task_name, name))
             for name, figure in drawn.items()
