@@ -19,7 +19,7 @@ export GRADIO_ANALYTICS_ENABLED    := 0
 export TOKENIZERS_PARALLELISM      := false
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test test-all lint clean
+.PHONY: help quickstart rehearse test test-all lint clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -34,6 +34,9 @@ quickstart: $(VENV)/.installed ## build the sample data, train an adapter, measu
 	@$(BIN)/python evaluate.py --model $(RUN) --tasks sample-stance --baseline $(BASE) --out $(RUN)/evaluation
 	@echo "== 4/4 model card"
 	@$(BIN)/python -m hub_models card $(RUN)
+
+rehearse: $(VENV)/.installed-dev ## release everything to a Hub on this machine and run every snippet as a stranger would
+	@PYTHONPATH=. $(BIN)/python -m tests.hub.rehearsal
 
 test: lint ## lint, types, import contracts and the default tests: at most 10 minutes on two cores
 	$(BIN)/python -m pytest -q

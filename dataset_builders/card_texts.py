@@ -6,6 +6,7 @@ from typing import Any
 
 from dataset_builders.builds import ROW_KINDS, Build
 from dataset_builders.instructions import DEFAULT_QUERY_TEMPLATE, OBLIQUE_INSTRUCTIONS, SEEN, UNSEEN
+from dataset_builders.markdown import cell
 from dataset_builders.negatives import NEGATIVES
 from dataset_builders.oblique import lenses
 from dataset_builders.oblique.gate import QUERIES
@@ -161,7 +162,7 @@ def made(build: Build) -> list[str]:
         if build.source == sample.NAME and "generator" in build.facts:
             lines = ["Documents are the training documents of Slant's sample, which were written for it."]
         lines += _rows_made(build)
-    again = f" --generate {build.facts['generator']}` and the same answers" if "generator" in build.facts else "`"
+    again = f" --generate {cell(build.facts['generator'])}` and the same answers" if "generator" in build.facts else "`"
     return [
         *lines,
         "The same command gives the same bytes: "
@@ -184,7 +185,7 @@ def _rows_made(build: Build) -> list[str]:
         )
     else:
         specialist = facts.get("specialist") or {}
-        named = specialist.get("name") or f"vectors {specialist.get('vectors', 'not recorded')}"
+        named = cell(specialist.get("name") or f"vectors {specialist.get('vectors', 'not recorded')}")
         graph = "**positives drawn at random, as a control**" if facts.get("random_graph") else "its nearest others"
         lines.append(
             f"The graph: specialist `{named}`, each document with {facts.get('k', 'an unrecorded number of')} "
@@ -193,7 +194,7 @@ def _rows_made(build: Build) -> list[str]:
         )
     if facts.get("generator"):
         lines.append(
-            f"Texts by `{facts['generator']}` were held against their documents one by one; what leaked was asked for "
+            f"Texts by `{cell(facts['generator'])}` were held against their documents one by one; what leaked was asked for "
             "once more with its words named, and then dropped. A recollection of congress may share "
             f"{QUERIES['tip_of_tongue'].coverage:.0%} of its content words with its document at most."
         )

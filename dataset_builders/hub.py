@@ -156,7 +156,8 @@ def commit_folder(
         private: Whether a new repository is private. An existing one must be then, too.
         tag: Set on the commit once it is verified.
         remote: What the folder was made for, from `look`: if the head has moved since, nothing is committed.
-        verify: Called with the commit before the tag is set; what it raises leaves the commit without the tag.
+        verify: Called with the commit before the tag is set; what it raises leaves the commit without the tag. Where
+            the tag is there already, it is not called again.
         space_sdk: Of a new Space.
 
     Returns:
@@ -191,7 +192,8 @@ def commit_folder(
                 raise conflict(repo_id)
         sha = ask(repo_id, lambda: _commit(todo, message)) if todo.changes else str(todo.remote.sha)
         done = Commit(repo_id, sha, todo.changes, len(todo.adds), len(todo.deletes), sum(todo.adds.values()))
-    if verify is not None:
+    # A tag that stands there was set once its commit had been read back.
+    if verify is not None and (tag is None or remote.tags.get(tag) != done.sha):
         verify(done)
     if tag is not None and remote.tags.get(tag) != done.sha:
         ask(repo_id, lambda: _tag(done, repo_type, tag))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import tempfile
@@ -95,7 +96,7 @@ def publish(
             "nothing is published without one: give each row a `licence`, such as cc-by-4.0"
         )
     measured = build.part is not None
-    report = Report(prefix, build.part, {}) if build.part is not None else quality.check(prefix, source, seed=seed)
+    report = Report(prefix, build.part, {}) if build.part is not None else _checked(prefix, source, seed)
     if report.broken or report.mended:
         faults = [f"{c.name} ({c.figure:g}, bound {c.limit:g})" for c in report.broken] + report.mended
         more = "remove or rewrite those rows" if measured else f"`python -m dataset_builders check {prefix}` says more"
@@ -135,6 +136,12 @@ def publish(
             verify=lambda done: readback.compare(repo_id, done.sha, prints, build.tables.default),
         )
         return Published(plan, text, commit)
+
+
+@functools.cache
+def _checked(prefix: str, source: Path | None, seed: int) -> quality.Report:
+    """One check for all repositories of a source that a process publishes."""
+    return quality.check(prefix, source, seed=seed)
 
 
 def _check_reserved(prefix: str, source: Path | None) -> None:

@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from hub_models import release_commands
+
 
 class StudyFamily(StrEnum):
     stance = "stance"
@@ -20,6 +22,8 @@ class StudySplit(StrEnum):
 
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
+
+app.add_typer(release_commands.app)
 
 
 @app.callback()

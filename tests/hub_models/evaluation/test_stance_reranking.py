@@ -99,4 +99,4 @@ def test_the_command(folders: tuple[Path, Path, Path], tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     run = Results.read(tmp_path / "results.json").tasks["mine-stance"].runs[2]
     assert run.params["depth"] == 5 and {c.baseline for c in run.compare} == {OWN, "slant-tests/tiny-bge-large"}
-    assert "rerank-cross-encoder-ce-5-unseen" in done.output
+    assert "rerank-policy-cross-encoder-ce-depth-5-instructions-unseen" in done.output
