@@ -162,7 +162,9 @@ def made(build: Build) -> list[str]:
         if build.source == sample.NAME and "generator" in build.facts:
             lines = ["Documents are the training documents of Slant's sample, which were written for it."]
         lines += _rows_made(build)
-    again = f" --generate {cell(build.facts['generator'])}` and the same answers" if "generator" in build.facts else "`"
+    again = (
+        f" --generate {cell(build.facts['generator'])}` and the same answers" if "generator" in build.facts else "`"
+    )
     return [
         *lines,
         "The same command gives the same bytes: "

@@ -92,8 +92,8 @@ def approximate_neighbours(
 
     An inverted file (faiss, ``IVFFlat``): vectors are sorted into cells by k-means, and each looks into the 32 cells
     nearest to it, whose scores are exact. It is repeatable by its seed, which a graph index built by several threads
-    is not. Memory holds the vectors a second time. On a million vectors in clusters the recall at 10 is above .99; where
-    the clusters dissolve in noise it falls (``results/README.md``): then take the exact search.
+    is not. Memory holds the vectors a second time. On a million vectors in clusters the recall at 10 is above .99;
+    where the clusters dissolve in noise it falls (``results/README.md``): then take the exact search.
 
     Args:
         vectors: As for `neighbours`.
