@@ -196,8 +196,8 @@ def _rows_made(build: Build) -> list[str]:
         )
     if facts.get("generator"):
         lines.append(
-            f"Texts by `{cell(facts['generator'])}` were held against their documents one by one; what leaked was asked "
-            "for once more with its words named, and then dropped. A recollection of congress may share "
+            f"Texts by `{cell(facts['generator'])}` were held against their documents one by one; what leaked was "
+            "asked for once more with its words named, and then dropped. A recollection of congress may share "
             f"{QUERIES['tip_of_tongue'].coverage:.0%} of its content words with its document at most."
         )
     return lines
