@@ -26,6 +26,7 @@ from dataset_builders.oblique.read import read_oblique_rows
 from dataset_builders.oblique.statistics import overlap
 from dataset_builders.oblique.training import Options, pair_rows, query_rows
 from dataset_builders.schema import OBLIQUE_ROWS, STYLE_PAIRS
+from dataset_builders.sources import obliq_bench
 from dataset_builders.sources.obliq_bench import TASKS
 from dataset_builders.text import text_key
 from tests.endpoint import Endpoint, Fault, endpoint, refusing_url, truncated
@@ -435,3 +436,16 @@ def test_a_build_by_a_model_says_so_and_its_card_shows_the_prompts(tmp_path: Pat
     assert all(prompt in text for prompt in [*attributes.PROMPTS.values(), lenses.PROMPTS["tip_of_tongue"]])
     assert "held against their documents" in " ".join(card_texts.made(build))
     assert "by a language model" in card_texts.bias(build)
+
+
+def test_the_benchmarks_own_corpora_are_documents_without_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(obliq_bench, "download", lambda task: obliq_bench.SAMPLE)
+    found = load("bench")
+    assert {(d.source, d.licence, d.attribute, d.query) for d in found} == {("bench", "cc-by-4.0", None, None)}
+    for task in TASKS:
+        bench = obliq_bench.read(task)
+        own = [d for d in found if d.task == task]
+        assert [d.text for d in own] == [d.text for d in bench.corpus.values()]
+        together = siblings(own)
+        for ids in bench.excluded.values():  # what is kept from one query together is no negative for each other
+            assert all(len(ids) == 1 or ids & together[i] != {i} for i in ids)
