@@ -116,7 +116,8 @@ class Hybrid:
 
     @property
     def params(self) -> dict[str, Any]:
-        return {"weight": self.weight, "lexical": self.lexical} | self.levers.params
+        fitted = {"lambda_model": self.model.digest} if self.model is not None else {}
+        return {"weight": self.weight, "lexical": self.lexical} | fitted | self.levers.params
 
     def takes(self, encoder: Encoder) -> bool:
         return takes_levers(encoder, self.levers) and self.of in (None, encoder.path_or_id)
