@@ -93,7 +93,13 @@ def main(
         ),
     ] = None,
     rerank_depth: Annotated[int, typer.Option(min=2, help="Documents of a query that are reranked.")] = 100,
-    llm: Annotated[str | None, typer.Option(help="Language model that --rerank asks; its answers are kept.")] = None,
+    llm: Annotated[
+        str | None,
+        typer.Option(
+            help="Language model that --rerank asks. Its answers and results are kept under its name, host and our "
+            "prompts: when another one answers to that name there, give another --out and --cache."
+        ),
+    ] = None,
     base_url: Annotated[
         str | None, typer.Option(help="Its OpenAI-compatible endpoint; without one a provider of the Hub.")
     ] = None,
@@ -171,7 +177,7 @@ def main(
             variants=[*of_stance, *reranked.stance],
             oblique_variants=reranked.oblique,
         )
-        keep_choices(model, evaluation.results, judged)
+        keep_choices(model, evaluation.results, judged, reranked.oblique)
     except (ValueError, OSError, RuntimeError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from error

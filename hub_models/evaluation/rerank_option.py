@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from dataset_builders.generate import LanguageModel
 from dataset_builders.schema import Split
@@ -21,8 +23,8 @@ from hub_models.evaluation.variants import ObliqueVariant, Variant
 from hub_models.retrieval.policies import AUTO, KINDS, Policy
 from hub_models.retrieval.rerank import DEPTH
 
-REPLIES: Final = "replies.sqlite3"
-"""The language model's answers, in the cache folder."""
+REPLIES: Final = "replies-{host}.sqlite3"
+"""The language models' answers, in the cache folder: a file for each host, for a model is known to it by its name."""
 
 _OTHERS = ("auto", "rewrite", "oracle-tournament")
 
@@ -38,7 +40,8 @@ def language_model(name: str | None, base_url: str | None, cache: Path | None) -
         raise ValueError(f"got --base-url {base_url} and no --llm: name the model that is asked there")
     if name is None:
         return None
-    return LanguageModel(name, base_url=base_url, cache=(cache or Path(".cache")) / REPLIES)
+    host = re.sub(r"[^A-Za-z0-9.-]+", "-", urlsplit(base_url).netloc.rpartition("@")[2] if base_url else "hub")
+    return LanguageModel(name, base_url=base_url, cache=(cache or Path(".cache")) / REPLIES.format(host=host))
 
 
 @dataclass(frozen=True, eq=False)
