@@ -147,6 +147,10 @@ def main(
     try:
         names = [name.strip() for name in tasks.split(",")]
         judged = load_tasks(names, data, split.value, allow_dangling=allow_dangling)
+        if compare and not any(isinstance(found, Judgements) for found in judged.values()):
+            raise ValueError(f"got --compare published with {', '.join(judged)}, wanted a stance task")
+        if rerank is None and (llm, base_url) != (None, None):
+            raise ValueError("got --llm or --base-url and no --rerank: say what the language model is to rerank")
         curriculum = curriculum_of(model) if compare else None
         if share_encoding(model, judged, cache, baseline):
             return

@@ -228,6 +228,12 @@ def test_a_weight_out_of_range_is_refused(given):
         parse_weights(given)
 
 
+def test_keywords_have_nothing_to_choose_a_weight_for(tasks):
+    with pytest.raises(ValueError, match=r"^bm25: got --hybrid auto, wanted an encoder") as said:
+        variants("bm25", tasks, hybrid="auto")
+    assert "tune" not in str(said.value)
+
+
 def test_weights_are_taken_once_each():
     assert parse_weights("0.1, auto,0.1,1") == [0.1, "auto", 1.0]
 
@@ -237,7 +243,7 @@ def test_auto_needs_a_model_that_was_fitted_so(tasks, run):
         variants(str(run), tasks, hybrid="auto")
     store(run, lambda_model=fitted().model_dump(mode="json"))
     for other in ({"lexical": "s"}, {"anchor": 0.5}):
-        with pytest.raises(ValueError, match="wanted 'slant' and Levers"):
+        with pytest.raises(ValueError, match=r"wanted 'slant', adapter scale 1 and anchor 0, which"):
             variants(str(run), tasks, hybrid="auto", **other)
     store(run, lambda_model={"grid": []})
     with pytest.raises(ValueError, match=r"slant.json, lambda_model.grid: Tuple should have .*; run tune again"):
@@ -247,8 +253,8 @@ def test_auto_needs_a_model_that_was_fitted_so(tasks, run):
 @pytest.mark.parametrize(
     ("levers", "words"),
     [
-        ({"adapter_scale": 2.5}, "got the adapter scale 2.5"),
-        ({"anchor": 1.5}, "got the weight 1.5, wanted a number from 0 to 1"),
+        ({"adapter_scale": 2.5}, "^--adapter-scale: got the adapter scale 2.5"),
+        ({"anchor": 1.5}, "^--anchor: got the weight 1.5, wanted a number from 0 to 1"),
     ],
 )
 def test_a_lever_out_of_range_is_refused(tasks, run, levers, words):

@@ -8,6 +8,7 @@ import pytest
 from hub_models import encoder, trained_claims
 from hub_models.evaluation import places, systems
 from hub_models.evaluation import run as module
+from hub_models.evaluation.figures import composition, draw, top_five
 from hub_models.evaluation.report import table
 from hub_models.evaluation.results import Results
 from hub_models.evaluation.run import evaluate_model, load_tasks
@@ -201,6 +202,21 @@ def test_keywords_and_chance_are_models_of_stance_tasks_too(tasks, tmp_path):
     encoded = evaluate_model(BASE, tasks, baseline=str(words.results_path), out=tmp_path / "encoder")
     dense, claim_only = encoded.results.tasks["mine-stance"].runs
     assert {c.baseline for c in dense.compare} == {"bm25"} and not claim_only.compare
+
+
+@pytest.mark.parametrize("baseline", ["bm25", "random"])
+def test_figures_beside_keywords_and_chance(tasks, tmp_path, baseline):
+    """The example's base column holds what the keywords found; of two references neither has a dense run."""
+    for model, out in ((BASE, "encoder"), ("random" if baseline == "bm25" else "bm25", "reference")):
+        found = evaluate_model(model, tasks, baseline=baseline, out=tmp_path / out)
+        drawn = {path.stem for path in draw(found, "mine-stance")}
+        assert drawn == {"mine-stance-composition", "mine-stance-top5"}
+        words = [t.get_text() for t in top_five(found, "mine-stance").axes[0].texts]
+        assert baseline in words and "base" not in words
+        bars = composition(found, "mine-stance").axes[0].patches
+        assert sum(bar.get_height() for bar in bars) == pytest.approx(len(bars) / 4), (
+            "each of its bars is four shares that sum to 1"
+        )
 
 
 def places_of(found):
