@@ -75,7 +75,8 @@ def main(
         Path | None,
         typer.Option(
             file_okay=False,
-            help="Keeps the vectors here: a killed run goes on, and several processes share.",
+            help="Keeps the vectors here: killed runs go on, several processes share, and a run added later sees the "
+            "same vectors to the last bit, so that texts which the tokenizer cannot tell apart keep their order.",
         ),
     ] = None,
     allow_dangling: Annotated[
