@@ -78,7 +78,7 @@ def rerankings(
 
     Raises:
         ValueError: If a name is unknown, a language model is missing, stance tasks are to be reranked by anything but
-            a cross-encoder, or ``auto`` has no development queries.
+            a cross-encoder, a language model is named that nothing asks, or ``auto`` has no development queries.
     """
     parts = [part.strip() for part in option.split(",") if part.strip()]
     policies, tournaments = _read(parts)
@@ -90,6 +90,8 @@ def rerankings(
     asks = [str(p) for p in (among if auto else policies) if p.asks] + [p for p in parts if p.startswith(_OTHERS[1:])]
     if asks and model is None:
         raise ValueError(f"--rerank {', '.join(asks)} asks a language model: give --llm MODEL, and --base-url URL")
+    if model is not None and not asks:
+        raise ValueError(f"got --llm {model.model} and --rerank {option}, none of which asks a language model")
     setting = Setting(model, depth)
     found: list[ObliqueVariant] = []
     if auto:

@@ -18,6 +18,7 @@ from hub_models.evaluation.oblique import judge
 from hub_models.evaluation.oblique_metrics import MAIN
 from hub_models.evaluation.report import report
 from hub_models.evaluation.rerank_option import language_model, rerankings
+from hub_models.evaluation.reranking import Setting
 from hub_models.evaluation.results import Results, RunResult
 from hub_models.evaluation.run import evaluate_model, read_table
 from hub_models.manifest import Manifest, adapter_sha256
@@ -194,6 +195,16 @@ def test_an_address_without_a_model() -> None:
     with pytest.raises(ValueError, match=r"got --base-url http://127\.0\.0\.1:1/v1 and no --llm"):
         language_model(None, "http://127.0.0.1:1/v1", None)
     assert language_model(None, None, None) is None
+
+
+def test_a_host_is_named_without_its_path_and_a_model_that_nothing_asks_is_refused(tmp_path: Path) -> None:
+    model = language_model("judge", "http://127.0.0.1:1/not-for-others/v1", tmp_path)
+    assert model is not None and Setting(model).params(True)["endpoint"] == "127.0.0.1:1"
+    assert "endpoint" not in Setting(model).params(False)
+    assert language_model("judge", None, tmp_path) is not None
+    assert {p.name for p in tmp_path.glob("*.sqlite3")} == {"replies-127.0.0.1-1.sqlite3", "replies-hub.sqlite3"}
+    with pytest.raises(ValueError, match="got --llm judge and --rerank identity, none of which asks"):
+        rerankings("identity", load_tasks([MATH], None, "test"), [MATH], None, "test", model=model)
 
 
 def test_the_command_keeps_the_choice_in_a_run_and_draws_its_cost(tmp_path: Path) -> None:
