@@ -236,7 +236,9 @@ def test_the_stored_levers_are_taken_unless_others_are_given(tmp_path):
 
 
 def test_a_lever_of_a_model_without_an_adapter_is_refused(minilm):
-    with pytest.raises(ValueError, match=r"got adapter scale 0\.5 and anchor 0 for a model without an adapter, wanted"):
+    with pytest.raises(
+        ValueError, match=r"got adapter scale 0\.5 and anchor 0 for a model without an adapter, wanted"
+    ):
         StanceSearch(minilm, TEXTS, adapter_scale=0.5)
     with pytest.raises(ValueError, match="got the weight 2, wanted a number from 0 to 1"):
         StanceSearch(minilm, TEXTS, anchor=2)
