@@ -82,6 +82,7 @@ class Chat:
     def __init__(self, model: str, *, base_url: str | None, provider: str | None, timeout: float) -> None:
         self.model = model
         self.address = base_url or f"{provider or 'auto'} (provider of the Hub)"
+        self.host = urlsplit(base_url).netloc if base_url else self.address
         self._direct = base_url is not None
         self._private = False
         self._answered = False

@@ -119,6 +119,9 @@ class LanguageModel:
         attempts: Tries a request, the first one included.
         price: Dollars per million prompt tokens and per million completion tokens.
 
+    Attributes:
+        host: Host and port of the address, or the provider: whom the answers are from.
+
     Raises:
         ValueError: If an argument is out of range, or the cache is of another format or no cache.
         OSError: If the cache cannot be opened.
@@ -162,6 +165,7 @@ class LanguageModel:
         self.counters = Counters(cost=0.0 if price else None)
         self._chat = Chat(model, base_url=base_url, provider=provider, timeout=timeout)
         self._cache = ReplyCache(cache)
+        self.host = self._chat.host
         self._pace = Pace(requests_per_minute)
         self._slots = threading.Semaphore(concurrency)
         self._lock = threading.Lock()
