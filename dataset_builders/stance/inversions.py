@@ -63,7 +63,7 @@ Write each one anew by the rules."""
 PROMPT_SHA256: Final = hashlib.sha256(f"{PROMPT}\n{AGAIN}".encode()).hexdigest()
 
 _THOUGHTS = re.compile(r"^\s*<think>.*?</think>", re.DOTALL)
-_FENCE = re.compile(r"^\s*```(?:json)?\s*\n(?P<inside>.*?)\n?\s*```\s*$", re.DOTALL)
+_FENCE: Final = "```"
 
 
 @dataclass(frozen=True)
@@ -227,7 +227,8 @@ def _read(reply: Reply, items: Sequence[Item], group: Sequence[int]) -> dict[int
             continue
         for i, text in zip(side, flipped, strict=True):
             failed = failures(items[i].claim.claim, items[i].argument.text, text)
-            found[i] = Candidate(text if isinstance(text, str) else "", failed)
+            # What is no text, half a surrogate pair in it for one, cannot be quoted in a request either.
+            found[i] = Candidate("" if "text" in failed else text, failed)
     return found
 
 
@@ -235,13 +236,19 @@ def _parse(reply: Reply) -> dict[str, Any] | str:
     """The object of a reply, or what is wrong with it. Thoughts before it and a fence around it are taken away."""
     if reply.finish_reason == "length":
         return "the answer was cut off: answer with the JSON alone"
-    text = _THOUGHTS.sub("", reply.text)
-    if match := _FENCE.match(text):
-        text = match["inside"]
     try:
-        parsed = json.loads(text)
+        parsed = json.loads(_unfenced(_THOUGHTS.sub("", reply.text)))
     except (ValueError, RecursionError) as error:
         return f"the answer was no JSON ({type(error).__name__}): answer with the JSON alone"
     if not isinstance(parsed, dict):
         return "the answer was no JSON object with support_flipped and attack_flipped"
     return parsed
+
+
+def _unfenced(text: str) -> str:
+    """What stands between the lines of a Markdown fence, or the text itself; in linear time."""
+    text = text.strip()
+    opening, _, inside = text.partition("\n")
+    if opening.strip() not in (_FENCE, f"{_FENCE}json") or not inside.endswith(_FENCE):
+        return text
+    return inside.removesuffix(_FENCE)

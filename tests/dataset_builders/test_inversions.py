@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 
 from dataset_builders import generate, sources
 from dataset_builders.__main__ import app
-from dataset_builders.generate import GenerationError, LanguageModel
+from dataset_builders.generate import GenerationError, LanguageModel, Reply
 from dataset_builders.instructions import STANCES, Stance
 from dataset_builders.schema import INVERSIONS
 from dataset_builders.stance import inversions
@@ -164,6 +164,39 @@ def test_thoughts_and_fences_are_taken_away(wrap: str) -> None:
     with endpoint(lambda body: wrap.format(flipped(body))) as server:
         _, report = inversions.generate(data_of(1), model_at(server))
     assert report.accepted == 4 and report.failed_first == {}
+
+
+@pytest.mark.parametrize("broken", ["no \ud83d text", "no \x00 text", "\ud800", " "])
+@pytest.mark.parametrize("mended", [True, False])
+def test_one_broken_text_costs_at_most_its_own_argument(broken: str, mended: bool, tmp_path: Path) -> None:
+    """The answer is good JSON, in which a string stands that no later step can hold."""
+    data = data_of(2)
+    spoilt = data.arguments[2].text
+
+    def answer(body: dict[str, Any]) -> str:
+        hold = mended and "refused" in task_of(body)
+        return flipped(body, lambda t: broken if t == spoilt and not hold else EXPLICIT[t])
+
+    with endpoint(answer) as server:
+        for _ in range(2):  # and what lies in the cache spoils no rerun
+            inverted, report = inversions.generate(data, model_at(server, cache=tmp_path / "c"))
+            assert {i.original for i in inverted.inversions} == {a.text for a in data.arguments} - (
+                set() if mended else {spoilt}
+            )
+            assert report.failed_first == {"text": 1}
+            assert report.dropped == ({"total": 0} if mended else {"text": 1, "total": 1})
+    (again,) = (task_of(body)["refused"] for body in server.bodies if "refused" in task_of(body))
+    assert [note["written"] for stance in STANCES for note in again[stance]] == [""]
+
+
+@pytest.mark.parametrize("around", ["{}\n", "\n{}", "{} \n", "```\n{}", "\n```{}"])
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_fence_around_any_amount_of_white_space_is_read_at_once(around: str, closed: bool) -> None:
+    """A pattern that backtracks over the white space needs hours for this."""
+    text = "```json\n" + around.format("\n" * 200_000) + '{"a": 1}' + "\n" * 200_000 + ("```" if closed else "")
+    reply = Reply(text, 0, 0, "stop", cached=False, seconds=0)
+    found = inversions._parse(reply)
+    assert found == {"a": 1} if closed and "`" not in around else isinstance(found, str)
 
 
 def test_faults_that_pass_cost_no_argument() -> None:
