@@ -18,19 +18,36 @@ from dataset_builders.hub_errors import HubError
 from dataset_builders.hub_remote import Remote, check_access, check_name, look, read_text
 from dataset_builders.leaks import is_machine_path
 from dataset_builders.markdown import check_sections
-from dataset_builders.sources import perspectrum, sample
+from dataset_builders.sources import hub as hub_source
+from dataset_builders.sources import kpa, perspectrum, public_json, sample, tfu
 
 logger = logging.getLogger(__name__)
 
 ALLOW = (README, MANIFEST, dataset_card.EVAL, "*/*.parquet")
 
-# Names that stand for one source's own text, and how to tell that --source is that source's own files; a name without
-# such a test takes no --source, or cannot be built yet.
+def _on_the_hub(repo: str) -> Callable[[Path], bool]:
+    """Whether ``--source`` reads ``repo@REVISION``."""
+    return lambda path: (found := hub_source.parse(path)) is not None and found[0] == repo
+
+
+def _has(*files: str) -> Callable[[Path], bool]:
+    return lambda path: all((path / file).is_file() for file in files)
+
+
+def _either(*tests: Callable[[Path], bool]) -> Callable[[Path], bool]:
+    return lambda path: any(test(path) for test in tests)
+
+
 RESERVED: dict[str, Callable[[Path], bool] | None] = {
     sample.NAME: None,
-    "tfu": None,
-    perspectrum.NAME: lambda path: (path / perspectrum.CLAIMS).is_file(),
-}
+    perspectrum.NAME: _has(perspectrum.CLAIMS),
+    kpa.NAME: lambda path: bool(kpa.files_in(path)),
+    tfu.NAME: _either(_has(*tfu.FILES), _on_the_hub(tfu.REPO)),
+    **{name: _either(_has(file), lambda path, file=file: path.name == file, _on_the_hub(public_json.REPO))
+       for name, file in public_json.FILES.items()},
+}  # fmt: skip
+"""Names that stand for one source's own text, all of `sources.SOURCES`, and how to tell that ``--source`` is that
+source's own files, or its own repository. None: it takes no ``--source``."""
 
 
 @dataclass(frozen=True)
@@ -145,15 +162,16 @@ def _checked(prefix: str, source: Path | None, seed: int) -> quality.Report:
 
 
 def _check_reserved(prefix: str, source: Path | None) -> None:
-    for name, is_own in RESERVED.items():
-        if prefix != name and prefix.startswith(name) and not prefix[len(name)].isalnum():
+    is_own = RESERVED.get(prefix)
+    if source is not None and is_own is not None and not is_own(source):
+        raise ValueError(f"{prefix}-* is for {prefix}'s own files, which {source.name} is not; choose another name")
+    if prefix in RESERVED:
+        return
+    for name in RESERVED:
+        if prefix.startswith(name) and not prefix[len(name)].isalnum():
             raise ValueError(
                 f"got the source name {prefix!r}, but {name}-* is for {name}'s own text; choose another one"
             )
-        if prefix == name and name not in sources.SOURCES:
-            raise ValueError(f"{name}-* is for {name}'s own text, which cannot be built yet; choose another name")
-        if prefix == name and source is not None and is_own is not None and not is_own(source):
-            raise ValueError(f"{name}-* is for {name}'s own files, which {source.name} is not; choose another name")
 
 
 def _check_sources(stage: Path, prefix: str) -> None:
