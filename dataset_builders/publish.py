@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from dataset_builders import builds, dataset_card, hub, quality, readback, sources
+from dataset_builders import builds, dataset_card, hub, quality, readback
 from dataset_builders.atomic import write_text
 from dataset_builders.folder import MANIFEST, README, is_shard, shards
 from dataset_builders.hub import Commit, Plan
@@ -24,6 +24,7 @@ from dataset_builders.sources import kpa, perspectrum, public_json, sample, tfu
 logger = logging.getLogger(__name__)
 
 ALLOW = (README, MANIFEST, dataset_card.EVAL, "*/*.parquet")
+
 
 def _on_the_hub(repo: str) -> Callable[[Path], bool]:
     """Whether ``--source`` reads ``repo@REVISION``."""

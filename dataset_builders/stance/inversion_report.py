@@ -123,13 +123,22 @@ class Report:
         return "\n\n" + "\n".join(f"- {line}" for line in self.lines())
 
     def cost(self) -> str:
-        """What this run asked and paid for."""
+        """What this run asked and paid for, and where it found answers of an earlier one, what all of them cost."""
         c = self.counters
-        cost = "" if c["cost"] is None else f", ${c['cost']:.4f}"
-        return (
+        prompt, answer = c["cached_prompt_tokens"], c["cached_completion_tokens"]
+        line = (
             f"{c['calls']:,} calls ({c['cached']:,} from the cache, {c['retries']:,} retries, {c['failed']:,} "
-            f"failed), {c['prompt_tokens']:,} + {c['completion_tokens']:,} tokens{cost}"
+            f"failed), {_spent(c['prompt_tokens'], c['completion_tokens'], c['cost'])}"
         )
+        if not prompt + answer:
+            return line
+        cost = None if c["cost"] is None else c["cost"] + c["cached_cost"]
+        whole = _spent(prompt + c["prompt_tokens"], answer + c["completion_tokens"], cost)
+        return f"{line}; with the answers of earlier runs {whole}"
+
+
+def _spent(prompt: int, answer: int, cost: float | None) -> str:
+    return f"{prompt:,} + {answer:,} tokens" + ("" if cost is None else f", ${cost:.4f}")
 
 
 def _counts(counts: dict[str, int]) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from dataset_builders import builds, sources
 from dataset_builders.publish import RESERVED, publish
-from dataset_builders.sources import kpa, perspectrum, public_json, tfu
+from dataset_builders.sources import perspectrum, public_json, tfu
 from tests.dataset_builders.publisher import claims
 
 OWN = {
