@@ -24,6 +24,9 @@ KINDS = {
     "obliq-bench": "five oblique tasks: corpus, queries, qrels, exclusions",
 }
 
+LICENCE = re.compile(r"[a-z0-9][a-z0-9.+-]*")
+"""An identifier of a licence in the Hub's spelling: SPDX's in lower case. Data may carry any text; see `publish`."""
+
 
 @dataclass(frozen=True)
 class Build:
@@ -36,7 +39,7 @@ class Build:
         tables: Its configs and splits; read once.
         licences: Every licence that a row of the source carries.
         facts: What `folder.write` records.
-        unlicensed: Ids of rows whose licence is unknown.
+        unlicensed: The licence of each row, by its id, where that is unknown or no identifier of one.
         generators: Rows of inversions by (generator, SHA-256 of its prompt).
         report: Of what a language model wrote just now; None where nothing was asked.
     """
@@ -47,7 +50,7 @@ class Build:
     tables: Tables
     licences: list[str]
     facts: Mapping[str, Any]
-    unlicensed: list[str] = field(default_factory=list)
+    unlicensed: Mapping[str, str] = field(default_factory=dict)
     generators: Mapping[tuple[str, str | None], int] = field(default_factory=dict)
     report: Report | None = None
 
@@ -133,9 +136,9 @@ def prepare(
     generators: dict[tuple[str, str | None], int] = {}
     for i in data.inversions if kind != "stance-arguments" else []:
         generators[i.generator, i.prompt_sha256] = generators.get((i.generator, i.prompt_sha256), 0) + 1
-    unlicensed = [c.claim_id for c in data.claims if c.licence == "unknown"]
-    unlicensed += [a.argument_id for a in data.arguments if a.licence == "unknown"]
-    unlicensed += [i.inversion_id for i in data.inversions if i.licence == "unknown"]
+    licences = [(c.claim_id, c.licence) for c in data.claims]
+    licences += [(a.argument_id, a.licence) for a in data.arguments]
+    licences += [(i.inversion_id, i.licence) for i in data.inversions]
     return Build(
         name,
         prefix,
@@ -143,7 +146,7 @@ def prepare(
         built,
         tables.licences_of(data),
         facts | {"one_sided": built.one_sided},
-        unlicensed,
+        {row: licence for row, licence in licences if licence == "unknown" or not LICENCE.fullmatch(licence)},
         generators,
         report,
     )

@@ -35,6 +35,10 @@ def _has(*files: str) -> Callable[[Path], bool]:
     return lambda path: all((path / file).is_file() for file in files)
 
 
+def _is(file: str) -> Callable[[Path], bool]:
+    return lambda path: path.name == file and path.is_file()
+
+
 def _either(*tests: Callable[[Path], bool]) -> Callable[[Path], bool]:
     return lambda path: any(test(path) for test in tests)
 
@@ -44,7 +48,7 @@ RESERVED: dict[str, Callable[[Path], bool] | None] = {
     perspectrum.NAME: _has(perspectrum.CLAIMS),
     kpa.NAME: lambda path: bool(kpa.files_in(path)),
     tfu.NAME: _either(_has(*tfu.FILES), _on_the_hub(tfu.REPO)),
-    **{name: _either(_has(file), lambda path, file=file: path.name == file, _on_the_hub(public_json.REPO))
+    **{name: _either(_has(file), _is(file), _on_the_hub(public_json.REPO))
        for name, file in public_json.FILES.items()},
 }  # fmt: skip
 """Names that stand for one source's own text, all of `sources.SOURCES`, and how to tell that ``--source`` is that
@@ -94,24 +98,22 @@ def publish(
 
     Raises:
         FileNotFoundError: If there is nothing at ``source``.
-        ValueError: If the data cannot be built, carries an unknown licence, breaks a bound, or is not of the source
+        ValueError: If the data cannot be built, carries an unknown licence or none that the Hub
+            could know, breaks a bound, or is not of the source
             that its name stands for; or if the card lacks a section.
         HubError: If the Hub, the token or the repository does not permit it.
     """
     prefix, _ = builds.parse(name)
     repo_id = f"{org}/{name}"
     check_name(repo_id)
+    hub.check_tag(tag)
     _check_reserved(prefix, source)
     if not dry_run:
         check_access(repo_id)
     remote = look(repo_id, "dataset")
     _check_ours(remote, name)
     build = builds.prepare(name, source, seed=seed, triplets=triplets)
-    if build.unlicensed:
-        raise ValueError(
-            f"{name}: {len(build.unlicensed)} rows have the licence 'unknown', such as {build.unlicensed[:3]}; "
-            "nothing is published without one: give each row a `licence`, such as cc-by-4.0"
-        )
+    _check_licences(build)
     report = _checked(prefix, source, seed)
     if report.broken or report.mended:
         faults = [f"{c.name} ({c.figure:g}, bound {c.limit:g})" for c in report.broken] + report.mended
@@ -173,6 +175,24 @@ def _check_reserved(prefix: str, source: Path | None) -> None:
             raise ValueError(
                 f"got the source name {prefix!r}, but {name}-* is for {name}'s own text; choose another one"
             )
+
+
+def _check_licences(build: builds.Build) -> None:
+    unknown = [row for row, licence in build.unlicensed.items() if licence == "unknown"]
+    if unknown:
+        raise ValueError(
+            f"{build.name}: {len(unknown)} rows have the licence 'unknown', such as {unknown[:3]}; "
+            "nothing is published without one: give each row a `licence`, such as cc-by-4.0"
+        )
+    if build.unlicensed:
+        row, licence = next(iter(build.unlicensed.items()))
+        near = licence.strip().lower()
+        hint = f" Did you mean {near!r}?" if builds.LICENCE.fullmatch(near) and near != "unknown" else ""
+        raise ValueError(
+            f"{build.name}: {len(build.unlicensed)} rows have a licence that is no identifier, such as "
+            f"{licence[:60]!r} of {row!r}; wanted one as the Hub spells it, in small letters, such as cc-by-4.0 or "
+            f"mit.{hint}"
+        )
 
 
 def _check_sources(stage: Path, prefix: str) -> None:

@@ -44,11 +44,12 @@ def test_every_source_says_what_its_own_files_are() -> None:
 
 @pytest.mark.parametrize("name", sorted(OWN))
 def test_a_sources_name_takes_its_own_text_alone(tmp_path: Path, name: str) -> None:
-    attempt_own = tmp_path / "own"
+    own_folder = tmp_path / "own"
     for file in OWN[name]:
-        (attempt_own / file).parent.mkdir(parents=True, exist_ok=True)
-        (attempt_own / file).write_text("{}")
-    for own in (attempt_own, None):
+        (own_folder / file).parent.mkdir(parents=True, exist_ok=True)
+        (own_folder / file).write_text("{}")
+    one_file = [own_folder / file for file in OWN[name] if name in public_json.FILES]
+    for own in (own_folder, None, *one_file):
         with pytest.raises(Passed):
             attempt(name, own)
     mine = claims(tmp_path / "mine.jsonl")
@@ -63,7 +64,7 @@ def test_a_sources_name_takes_its_own_text_alone(tmp_path: Path, name: str) -> N
     for other in OWN.keys() - {name}:
         if not set(OWN[other]) <= set(OWN[name]):
             with pytest.raises(ValueError, match="own files, which own is not"):
-                attempt(other, attempt_own)
+                attempt(other, own_folder)
 
 
 @pytest.mark.parametrize("name", ["tfu", *public_json.FILES])
