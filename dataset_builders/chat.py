@@ -19,14 +19,14 @@ import httpx2
 from huggingface_hub import InferenceClient, constants, get_token
 from huggingface_hub.errors import HfHubHTTPError, InferenceTimeoutError
 
+from dataset_builders.endpoint_client import EndpointClient, TooLargeError, TooLongError
+
 log = logging.getLogger(__name__)
 
 Message = dict[str, str]
 
 LONGEST_ANSWER: Final = 5.0
 """Times the timeout that one attempt may take in all: an endpoint that sends a byte now and then is given up too."""
-MAX_BYTES: Final = 16 * 2**20
-"""Of one answer, unpacked; a hundred thousand tokens are less than one MiB."""
 MAX_TOKENS: Final = 2**53
 """A count of tokens lies below: JSON's numbers are exact up to here."""
 
@@ -105,7 +105,7 @@ class Chat:
             host = _host(base_url)
             key = get_token() if _of_the_hub(host) else os.environ.get("OPENAI_API_KEY")
             self._private = _private(host)
-            self._client = _EndpointClient(
+            self._client = EndpointClient(
                 base_url, key=key or _NO_KEY, timeout=timeout, longest=self._longest, proxies=not self._private
             )
         self._secrets = [s for s in (key, get_token(), os.environ.get("OPENAI_API_KEY")) if s and s != _NO_KEY]
@@ -139,12 +139,12 @@ class Chat:
             return self._refused(error.response)
         what = self._clean(str(error)) or type(error).__name__
         where = f"{self.address}, model {self.model!r}"
-        if isinstance(error, _TooLongError):
+        if isinstance(error, TooLongError):
             advice = "the endpoint sends too slowly: look at its log, or raise the timeout"
             return GenerationError(f"{where}: no whole answer within {self._longest:g} s; {advice}", again=True)
-        if isinstance(error, _TooLargeError):
+        if isinstance(error, TooLargeError):
             advice = "does the address speak OpenAI's protocol?"
-            return GenerationError(f"{where}: the answer is larger than {MAX_BYTES:,} bytes; {advice}")
+            return GenerationError(f"{where}: {what}; {advice}")
         if isinstance(error, (InferenceTimeoutError, httpx2.TimeoutException)):
             advice = "the endpoint is overloaded or the timeout too short: raise it or lower the concurrency"
             return GenerationError(f"{where}: no answer in time; {advice}", again=True)
@@ -194,60 +194,11 @@ class Chat:
         return text if len(text) <= 300 else f"{text[:300]}…"
 
 
-class _EndpointClient(InferenceClient):
-    """InferenceClient with its own way to an endpoint, which differs from the Hub's in three points.
-
-    The Hub's session refuses everything while HF_HUB_OFFLINE is set, a server on this machine too. For a bare
-    address the client turns a JSON schema into the form that TGI alone knows; others read it as "any JSON". And what
-    an unknown server sends is read up to a size and a time.
-    """
-
-    def __init__(self, base_url: str, *, key: str, timeout: float, longest: float, proxies: bool) -> None:
-        super().__init__(base_url=base_url, api_key=key, timeout=timeout)
-        self._longest = longest
-        self._http = httpx2.Client(
-            timeout=timeout,
-            trust_env=proxies,
-            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=64),
-        )
-        self._tgi = False
-
-    def _inner_post(self, request_parameters: Any, *, stream: bool = False) -> Any:
-        body = dict(request_parameters.json)
-        form = body.get("response_format")
-        if form is not None and not self._tgi:
-            body["response_format"] = _openai_form(form)
-        response = self._post(request_parameters, body)
-        if response.status_code == 422 and form is not None and not self._tgi:
-            # TGI cannot read OpenAI's form. If it was something else, this is refused as well.
-            retried = self._post(request_parameters, body | {"response_format": form})
-            self._tgi = retried.is_success
-            response = retried if retried.is_success else response
-        response.raise_for_status()
-        return response.content
-
-    def _post(self, request_parameters: Any, body: dict[str, Any]) -> httpx2.Response:
-        end = time.monotonic() + self._longest
-        content = bytearray()
-        with self._http.stream(
-            "POST", request_parameters.url, json=body, headers=request_parameters.headers
-        ) as response:
-            for chunk in response.iter_bytes():
-                content += chunk
-                if len(content) > MAX_BYTES:
-                    raise _TooLargeError
-                if time.monotonic() > end:  # whoever asked has been told; the connection is not kept
-                    raise _TooLongError
-        # As it was read: unpacked, so without the headers that speak of its packing.
-        headers = {k: v for k, v in response.headers.items() if k not in ("content-encoding", "content-length")}
-        return httpx2.Response(response.status_code, headers=headers, content=bytes(content), request=response.request)
-
-
 def _within(seconds: float, ask: Callable[[], Completion]) -> Completion:
     """What ``ask`` returns or raises, unless it takes longer: the client bounds each read, not their sum.
 
     Raises:
-        _TooLongError: If it does. Its thread then ends with the connection, or with the program.
+        TooLongError: If it does. Its thread then ends with the connection, or with the program.
     """
     outcome: list[Completion | Exception] = []
 
@@ -261,33 +212,14 @@ def _within(seconds: float, ask: Callable[[], Completion]) -> Completion:
     thread.start()
     thread.join(seconds)
     if not outcome:
-        raise _TooLongError
+        raise TooLongError
     if isinstance(outcome[0], Exception):
         raise outcome[0]
     return outcome[0]
 
 
-class _TooLongError(Exception):
-    pass
-
-
-class _TooLargeError(Exception):
-    pass
-
-
 class _NoCompletionError(Exception):
     pass
-
-
-def _openai_form(form: Mapping[str, Any]) -> Mapping[str, Any]:
-    if form.get("type") != "json_object" or "value" not in form:
-        return form
-    return response_format(form["value"])
-
-
-def response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """OpenAI's ``response_format`` for a JSON schema."""
-    return {"type": "json_schema", "json_schema": {"name": "answer", "schema": dict(schema), "strict": True}}
 
 
 def _read(output: Any) -> Completion:

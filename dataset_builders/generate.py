@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +23,9 @@ from tenacity.nap import sleep_using_event
 from tenacity.wait import wait_random_exponential
 from tqdm import tqdm
 
-from dataset_builders.chat import Chat, Completion, GenerationError, Message, response_format
+from dataset_builders.chat import Chat, Completion, GenerationError, Message
+from dataset_builders.counters import Counters
+from dataset_builders.endpoint_client import response_format
 from dataset_builders.pace import Pace
 from dataset_builders.reply_cache import FORMAT, ReplyCache, is_empty
 from dataset_builders.text import check_text
@@ -71,42 +73,6 @@ class Reply:
     finish_reason: str
     cached: bool
     seconds: float
-
-
-@dataclass
-class Counters:
-    """What was asked since the model was made. Tokens, seconds and cost are of ``calls`` alone: cached ones are free.
-
-    The sum of both costs is what a whole set of answers cost, in however many runs they were asked for.
-
-    Attributes:
-        calls: Answers that the endpoint gave, empty ones too.
-        cached: Answers from the cache.
-        retries: Attempts after the first one of a request.
-        failed: Requests given up.
-        seconds: Summed over requests, which overlap.
-        cost: In the currency of the price; None without a price.
-        cached_prompt_tokens: Of the answers from the cache that an earlier run, or another process, had asked for;
-            each answer once.
-        cached_completion_tokens: The same.
-        cached_cost: Of these tokens, at the price of now; None without a price.
-    """
-
-    calls: int = 0
-    cached: int = 0
-    retries: int = 0
-    failed: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    seconds: float = 0.0
-    cost: float | None = None
-    cached_prompt_tokens: int = 0
-    cached_completion_tokens: int = 0
-    cached_cost: float | None = None
-
-    def as_dict(self) -> dict[str, int | float | None]:
-        """The counters by name, ready for JSON."""
-        return asdict(self)
 
 
 class LanguageModel:

@@ -22,7 +22,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataset_builders import chat, generate, reply_cache
+from dataset_builders import chat, endpoint_client, generate, reply_cache
 from dataset_builders.chat import Completion
 from dataset_builders.generate import Counters, GenerationError, LanguageModel, Reply, Request
 from dataset_builders.pace import Pace
@@ -209,7 +209,7 @@ def test_an_answer_that_trickles_in_without_an_end_is_given_up(drip: bytes) -> N
 
 
 def test_an_answer_of_any_size_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat, "MAX_BYTES", 10_000)
+    monkeypatch.setattr(endpoint_client, "MAX_BYTES", 10_000)
     with endpoint(one_after_another("x" * 9_000, "x" * 11_000, Fault(status=500, text="x" * 11_000))) as server:
         model = model_at(server)
         assert len(model.ask(ask("1")).text) == 9_000
