@@ -10,6 +10,9 @@ RUN         := runs/quickstart
 
 BIN := $(VENV)/bin
 
+# Two at a time, a file in one of them, and one thread each: threads of one test would only wait for those of another.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile
+
 # The project's own Hub cache, and nothing calls out: the package index is all that is needed.
 export HF_HOME                     := $(CURDIR)/.cache/huggingface
 export HF_HUB_OFFLINE              := 1
@@ -39,10 +42,10 @@ rehearse: $(VENV)/.installed-dev ## release everything to a Hub on this machine 
 	@PYTHONPATH=. $(BIN)/python -m tests.hub.rehearsal
 
 test: lint ## lint, types, import contracts and the default tests: at most 10 minutes on two cores
-	$(BIN)/python -m pytest -q
+	$(PYTEST)
 
 test-all: lint ## the same with the slow tests
-	$(BIN)/python -m pytest -q -m "slow or not slow"
+	$(PYTEST) -m "slow or not slow"
 
 lint: $(VENV)/.installed-dev ## ruff, mypy and import-linter
 	$(BIN)/ruff check .

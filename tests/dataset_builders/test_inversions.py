@@ -16,7 +16,7 @@ import pytest
 from builders import stance_data
 from typer.testing import CliRunner, Result
 
-from dataset_builders import generate, sources
+from dataset_builders import generate, json_reply, sources
 from dataset_builders.__main__ import app
 from dataset_builders.generate import GenerationError, LanguageModel, Reply
 from dataset_builders.instructions import STANCES, Stance
@@ -196,7 +196,7 @@ def test_a_fence_around_any_amount_of_white_space_is_read_at_once(around: str, c
     """A pattern that backtracks over the white space needs hours for this."""
     text = "```json\n" + around.format("\n" * 200_000) + '{"a": 1}' + "\n" * 200_000 + ("```" if closed else "")
     reply = Reply(text, 0, 0, "stop", cached=False, seconds=0)
-    found = inversions._parse(reply)
+    found = json_reply.parse(reply, "a")
     assert found == {"a": 1} if closed and "`" not in around else isinstance(found, str)
 
 
