@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from typing import Any
 
 
 @dataclass
@@ -39,3 +41,22 @@ class Counters:
     def as_dict(self) -> dict[str, int | float | None]:
         """The counters by name, ready for JSON."""
         return asdict(self)
+
+
+def paid(counters: Mapping[str, Any]) -> str:
+    """A line for people: what a run asked and paid for, and, where it found answers of earlier ones, what all cost."""
+    c = counters
+    prompt, answer = c["cached_prompt_tokens"], c["cached_completion_tokens"]
+    line = (
+        f"{c['calls']:,} calls ({c['cached']:,} from the cache, {c['retries']:,} retries, {c['failed']:,} "
+        f"failed), {_spent(c['prompt_tokens'], c['completion_tokens'], c['cost'])}"
+    )
+    if not prompt + answer:
+        return line
+    cost = None if c["cost"] is None else c["cost"] + c["cached_cost"]
+    whole = _spent(prompt + c["prompt_tokens"], answer + c["completion_tokens"], cost)
+    return f"{line}; with the answers of earlier runs {whole}"
+
+
+def _spent(prompt: int, answer: int, cost: float | None) -> str:
+    return f"{prompt:,} + {answer:,} tokens" + ("" if cost is None else f", ${cost:.4f}")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from dataset_builders.counters import paid
 from dataset_builders.stance import statistics as st
 from dataset_builders.stance.data import StanceData
 from dataset_builders.stance.reversal import lemma_jaccard
@@ -124,21 +125,7 @@ class Report:
 
     def cost(self) -> str:
         """What this run asked and paid for, and where it found answers of an earlier one, what all of them cost."""
-        c = self.counters
-        prompt, answer = c["cached_prompt_tokens"], c["cached_completion_tokens"]
-        line = (
-            f"{c['calls']:,} calls ({c['cached']:,} from the cache, {c['retries']:,} retries, {c['failed']:,} "
-            f"failed), {_spent(c['prompt_tokens'], c['completion_tokens'], c['cost'])}"
-        )
-        if not prompt + answer:
-            return line
-        cost = None if c["cost"] is None else c["cost"] + c["cached_cost"]
-        whole = _spent(prompt + c["prompt_tokens"], answer + c["completion_tokens"], cost)
-        return f"{line}; with the answers of earlier runs {whole}"
-
-
-def _spent(prompt: int, answer: int, cost: float | None) -> str:
-    return f"{prompt:,} + {answer:,} tokens" + ("" if cost is None else f", ${cost:.4f}")
+        return paid(self.counters)
 
 
 def _counts(counts: dict[str, int]) -> str:
