@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from dataset_builders.checks import align
 from dataset_builders.folder import check_target
 from dataset_builders.generate import GenerationError, LanguageModel
 from dataset_builders.hub_errors import HubError
+from dataset_builders.lock import locked
 from dataset_builders.negatives import FROM_RANK
 from dataset_builders.oblique import purity as purity_of
 from dataset_builders.oblique import query_quality
@@ -92,20 +94,29 @@ def build(
     logging.getLogger("httpx2").setLevel(logging.WARNING)  # a line for every request otherwise
     asked = {"base_url": base_url, "provider": provider, "requests_per_minute": requests_per_minute, "price": price}
     try:
-        model = None
+        model, report = None, out.with_name(f"{out.name}.report.json")
+        alone: AbstractContextManager[bool] = nullcontext(True)
         if generate is not None:
             builds.parse(name)
             check_target(out)
+            if report.is_dir():
+                raise IsADirectoryError(
+                    f"{report}: a folder is in the way of the report; move it, or choose another --out"
+                )
             out.parent.mkdir(parents=True, exist_ok=True)
             cache = cache or out.with_name(f"{out.name}.replies.sqlite")
             model = partial(LanguageModel, generate, cache=cache, concurrency=concurrency, **asked)  # type: ignore[arg-type]
+            alone = locked(out.with_name(f".{out.name}.generate.lock"))
         elif any(value is not None for value in (*asked.values(), cache)):
             raise ValueError("options of a language model without --generate MODEL")
         options = Options(lens, documents, from_rank, vectors, k, dose, random_graph, approximate)
-        built = builds.prepare(name, source, seed=seed, triplets=triplets, model=model, options=options)
-        if built.report is not None:
-            _write(out.with_name(f"{out.name}.report.json"), _json(built.report.as_dict()))
-        changed = built.write(out)
+        with alone as mine:
+            if not mine:
+                raise ValueError(f"{out}: another build asks a language model for this folder; wait until it is done")
+            built = builds.prepare(name, source, seed=seed, triplets=triplets, model=model, options=options)
+            changed = built.write(out)
+            if built.report is not None:
+                _write(report, _json(built.report.as_dict()))
     except (ValueError, OSError, GenerationError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -56,6 +56,10 @@ class Report(Protocol):
         ...
 
 
+LICENCE = re.compile(r"[a-z0-9][a-z0-9.+-]*")
+"""An identifier of a licence in the Hub's spelling: SPDX's in lower case. Data may carry any text; see `publish`."""
+
+
 @dataclass(frozen=True)
 class Build:
     """One data set, ready to be written.
@@ -67,7 +71,7 @@ class Build:
         tables: Its configs and splits; read once.
         licences: Every licence that a row of the source carries.
         facts: What `folder.write` records.
-        unlicensed: Ids of rows whose licence is unknown.
+        unlicensed: The licence of each row, by its id, where that is unknown or no identifier of one.
         generators: Rows of inversions by (generator, SHA-256 of its prompt).
         report: Of oblique training rows, or of what a language model wrote just now.
         part: Statistics and bounds of oblique training rows; other kinds are measured by `quality.check`.
@@ -79,7 +83,7 @@ class Build:
     tables: Tables
     licences: list[str]
     facts: Mapping[str, Any]
-    unlicensed: list[str] = field(default_factory=list)
+    unlicensed: Mapping[str, str] = field(default_factory=dict)
     generators: Mapping[tuple[str, str | None], int] = field(default_factory=dict)
     report: Report | None = None
     part: Part | None = None
@@ -174,9 +178,9 @@ def prepare(
     generators: dict[tuple[str, str | None], int] = {}
     for i in data.inversions if kind != "stance-arguments" else []:
         generators[i.generator, i.prompt_sha256] = generators.get((i.generator, i.prompt_sha256), 0) + 1
-    unlicensed = [c.claim_id for c in data.claims if c.licence == "unknown"]
-    unlicensed += [a.argument_id for a in data.arguments if a.licence == "unknown"]
-    unlicensed += [i.inversion_id for i in data.inversions if i.licence == "unknown"]
+    licences = [(c.claim_id, c.licence) for c in data.claims]
+    licences += [(a.argument_id, a.licence) for a in data.arguments]
+    licences += [(i.inversion_id, i.licence) for i in data.inversions]
     return Build(
         name,
         prefix,
@@ -184,7 +188,7 @@ def prepare(
         built,
         tables.licences_of(data),
         facts | {"one_sided": built.one_sided},
-        unlicensed,
+        _unlicensed(licences),
         generators,
         report,
     )
@@ -198,6 +202,11 @@ def _oblique(name: str, prefix: str, facts: Mapping[str, Any]) -> Build:
     )
     default = f"{obliq_bench.TASKS[0]}-queries"
     return Build(name, prefix, "obliq-bench", Tables(found, default, {}), [sample.LICENCE], facts)
+
+
+def _unlicensed(licences: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Those of (row, licence) under which nothing is published."""
+    return {row: licence for row, licence in licences if licence == "unknown" or not LICENCE.fullmatch(licence)}
 
 
 def _check_options(name: str, kind: str, options: training.Options) -> None:
@@ -249,7 +258,7 @@ def _oblique_rows(
         (training_tables.query_tables if queries else training_tables.pair_tables)(made.rows),
         sorted({row["licence"] for row in made.rows}),
         facts | made.facts,
-        [f"{row['task']} {row['positive_id']}" for row in made.rows if row["licence"] == "unknown"],
+        _unlicensed((f"{row['task']} {row['positive_id']}", row["licence"]) for row in made.rows),
         generators,
         row_report.RowReport.of(made.rows, made.stages, part, **asked),
         part,

@@ -126,7 +126,8 @@ def _ask(
         else:
             text = parsed.get(key)
             failed = failures(text, tasks[i].document.text, tasks[i].bounds)
-            found[i] = _Candidate(text.strip() if isinstance(text, str) else "", failed)
+            # What is no text, half a surrogate pair in it for one, cannot be quoted in a request either.
+            found[i] = _Candidate(text.strip() if isinstance(text, str) and "text" not in failed else "", failed)
     if errors:
         logger.warning(
             "%s: %d of %d requests got no answer, such as: %s", description, len(errors), len(requests), errors[0]

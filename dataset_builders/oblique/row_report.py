@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dataset_builders.checks import Check, Part, align, none_of, show
+from dataset_builders.counters import paid
 from dataset_builders.negatives import NEGATIVES
 from dataset_builders.oblique import query_quality
 from dataset_builders.oblique.asking import Written
@@ -178,12 +179,7 @@ class RowReport:
         """What this run asked and paid for."""
         if self.counters is None:
             return "no language model was asked"
-        c = self.counters
-        cost = "" if c["cost"] is None else f", ${c['cost']:.4f}"
-        return (
-            f"{c['calls']:,} calls ({c['cached']:,} from the cache, {c['retries']:,} retries, {c['failed']:,} "
-            f"failed), {c['prompt_tokens']:,} + {c['completion_tokens']:,} tokens{cost}"
-        )
+        return paid(self.counters)
 
     def _said(self) -> list[str]:
         lines = [

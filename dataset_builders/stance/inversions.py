@@ -224,5 +224,6 @@ def _read(reply: Reply, items: Sequence[Item], group: Sequence[int]) -> dict[int
             continue
         for i, text in zip(side, flipped, strict=True):
             failed = failures(items[i].claim.claim, items[i].argument.text, text)
-            found[i] = Candidate(text if isinstance(text, str) else "", failed)
+            # What is no text, half a surrogate pair in it for one, cannot be quoted in a request either.
+            found[i] = Candidate("" if "text" in failed else text, failed)
     return found

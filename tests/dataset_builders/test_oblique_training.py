@@ -212,6 +212,24 @@ def test_an_answer_that_is_the_document_is_asked_again_and_dropped() -> None:
     assert written.dropped["coverage"] == written.failed_first["coverage"] == 1
 
 
+@pytest.mark.parametrize("text", ["half \ud83d a pair", "a \x00 in it", " "])
+def test_one_broken_text_costs_its_own_row_alone(text: str) -> None:
+    documents = small(6, ("twitter",))
+    broken = documents[0]
+
+    def answer(body: dict[str, Any]) -> str:
+        if asked(body)["document"] == broken.text and stage(body) == "query":
+            return json.dumps({"query": text})
+        return well(body)
+
+    with endpoint(answer) as server:
+        made = query_rows(documents, model_at(server), Options(from_rank=0), seed=0)
+    (again,) = (asked(b)["refused"] for b in server.bodies if "refused" in asked(b))
+    assert again["written"] == "" and len(made.rows) == 5
+    assert broken.document_id not in {row["positive_id"] for row in made.rows}
+    assert made.stages["queries"].dropped == made.stages["queries"].failed_first == {"text": 1}
+
+
 def test_a_second_try_may_be_better_and_the_first_is_what_is_counted() -> None:
     documents = small(6, ("math",))
 
