@@ -6,6 +6,7 @@ with the paper's.
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 import unicodedata
@@ -19,6 +20,8 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from dataset_builders.text import words
+
+logging.getLogger("bm25s").setLevel(logging.WARNING)  # it says of every index that it is being built
 
 Lexical = Literal["slant", "s"]
 """Our tokenizer and weights, or those of the stance paper."""

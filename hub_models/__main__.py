@@ -16,7 +16,6 @@ def _main() -> None:
     from hub_models.hub_cache import use_project_cache
 
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    logging.getLogger("bm25s").setLevel(logging.WARNING)
     use_project_cache()
 
 

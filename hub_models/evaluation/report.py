@@ -97,7 +97,7 @@ def _further(run: RunResult, name: str) -> Iterator[str]:
         interval = "" if gain["low"] is None else f" [{gain['low']:+.3f},{gain['high']:+.3f}]"
         yield (
             f"  P@R at the best fixed weight of validation, {chosen['fixed_weight']}: {chosen['fixed']:.3f}; "
-            f"chosen by query: {gain['delta']:+.3f}{interval}; by an oracle: {chosen['oracle']:.3f}"
+            f"auto: {gain['delta']:+.3f}{interval}; an oracle for each query: {chosen['oracle']:.3f}"
         )
 
 

@@ -13,9 +13,11 @@ import torch
 from huggingface_hub.errors import GatedRepoError
 from sentence_transformers import SentenceTransformer
 
+from hub_models.adapter import adapter_scaled
 from hub_models.encoder import attach_lora, identity, load, load_base, prompts, query_template_of
 from hub_models.hub_cache import SAMPLE_BASE, SAMPLE_BASE_REVISION, ensure_base, install_snapshot
 from hub_models.recipe import load_recipe, recipe_names
+from tests.hub_models.evaluation.helpers import write_run
 from tests.tiny import DENSE, REVISION, SHRUNK, build, install_tiny, tiny
 
 QWEN3, BGE, INSTRUCTOR = "stance-qwen3-8b", "stance-bge-large", "stance-instructor-xl"
@@ -427,3 +429,13 @@ def test_the_template_of_a_folder_without_manifest_is_the_default(tmp_path: Path
 def test_the_base_of_a_recipe_is_asked_with_the_recipes_template(name: str) -> None:
     recipe = load_recipe(name)
     assert query_template_of(recipe.base) == recipe.query_template
+
+
+def test_a_loaded_adapter_can_be_scaled_and_a_bad_scale_is_refused_before_anything_is_read(tmp_path) -> None:
+    run = write_run(tmp_path / "run", strength=0.3)
+    half, model = load(run, adapter_scale=0.5), load(run)
+    with adapter_scaled(model, 0.5):
+        np.testing.assert_allclose(half.encode(["No."]), model.encode(["No."]), atol=1e-6)
+    assert np.abs(half.encode(["No."]) - model.encode(["No."])).max() > 1e-3
+    with pytest.raises(ValueError, match="got the adapter scale 3, wanted a number from 0"):
+        load(tmp_path / "absent", adapter_scale=3)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,11 +11,14 @@ import pytest
 from dataset_builders.instructions import seen_for
 from dataset_builders.lexical import BM25
 from hub_models.corpus import encode_corpus
+from hub_models.encoder import load
 from hub_models.retrieval import search as module
 from hub_models.retrieval.dense import DenseIndex
 from hub_models.retrieval.fusion import fuse
+from hub_models.retrieval.levers import Levers
 from hub_models.retrieval.search import Hit, StanceSearch
 from tests.hub_models.evaluation.helpers import write_run
+from tests.hub_models.retrieval.test_adaptive import fitted
 
 TEXTS = {
     "d10": "Deliveries and ambulances need the streets.",
@@ -200,3 +204,50 @@ def test_a_wrong_dimension_says_what_was_wanted():
         index.scores(np.zeros((1, 3), np.float32))
     with pytest.raises(ValueError, match="got 1 texts and 2 vectors"):
         DenseIndex(["a"], np.eye(2, dtype=np.float32))
+
+
+# -- levers and the weight by query --------------------------------------------------------------------------------
+
+
+def kept(run, **what):
+    path = run / "slant.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | what))
+    return run
+
+
+def test_the_stored_levers_are_taken_unless_others_are_given(tmp_path):
+    run = kept(write_run(tmp_path / "run", strength=0.3), adapter_scale=0.5, anchor_weight=0.4)
+    search = StanceSearch(run, TEXTS)
+    assert search.levers == Levers(0.5, 0.4)
+    assert StanceSearch(run, TEXTS, anchor=0).levers == Levers(0.5, 0.0)
+    plain = StanceSearch(run, TEXTS, adapter_scale=1, anchor=0)
+    assert not plain.levers.pulled
+
+    query, texts, model = f"{seen_for('attack')[0].text} {CLAIM}", list(TEXTS.values()), load(run, adapter_scale=0.5)
+    base = load(json.loads((run / "slant.json").read_text())["base"])
+    dense = encode_corpus(texts, model) @ encode_corpus([query], model)[0]
+    expected = fuse(dense, encode_corpus(texts, base) @ encode_corpus([CLAIM], base)[0], 0.4)
+    hits = {h.id: h for h in search.search(CLAIM, hybrid=0)}
+    np.testing.assert_allclose([hits[i].dense for i in TEXTS], dense, atol=1e-5)
+    shown = fuse(expected, np.zeros(len(texts)), 0)
+    np.testing.assert_allclose([hits[i].score for i in TEXTS], shown, atol=1e-4)
+    again = {h.id: h.dense for h in plain.search(CLAIM, hybrid=0)}
+    assert max(abs(again[i] - hits[i].dense) for i in TEXTS) > 1e-3
+
+
+def test_a_lever_of_a_model_without_an_adapter_is_refused(minilm):
+    with pytest.raises(ValueError, match=r"got Levers\(.*\) for a model without an adapter, wanted"):
+        StanceSearch(minilm, TEXTS, adapter_scale=0.5)
+    with pytest.raises(ValueError, match="got the weight 2, wanted a number from 0 to 1"):
+        StanceSearch(minilm, TEXTS, anchor=2)
+
+
+def test_auto_takes_the_weight_that_the_model_chooses(tmp_path, search):
+    always = fitted(coefficients=[[-1.0] * 8, [0.0] * 8, [1.0, *[0.0] * 7]])
+    run = kept(write_run(tmp_path / "run"), lambda_model=always.model_dump(mode="json"))
+    tuned = StanceSearch(run, TEXTS)
+    assert tuned.search(CLAIM, hybrid="auto") == tuned.search(CLAIM, hybrid=0.3) != tuned.search(CLAIM, hybrid=0.1)
+    assert [h.id for h in tuned.search("zzzqqq", hybrid="auto")] == [h.id for h in tuned.search("zzzqqq", hybrid=0)]
+    for other in (search, StanceSearch(run, TEXTS, adapter_scale=0.5)):
+        with pytest.raises(ValueError, match="got hybrid 'auto' and no λ model for Levers"):
+            other.search(CLAIM, hybrid="auto")
