@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Literal, Self
 
 import numpy as np
 from sentence_transformers import SentenceTransformer
+from tqdm import tqdm
 
 from dataset_builders.instructions import DEFAULT_QUERY_TEMPLATE, format_query, seen_for
 from hub_models.adapter import adapter_layers, adapter_off, adapter_scaled
@@ -23,6 +25,8 @@ from hub_models.retrieval.ranking import Documents, Float64, Ranking
 
 Hybrid = float | Literal["auto"]
 
+_BLOCK = 256  # documents encoded in one go
+
 
 class TextSearch:
     """Texts held in memory, searched by an encoder and by their words. Several threads may search at once: they wait
@@ -33,6 +37,11 @@ class TextSearch:
         levers: How the encoder is used.
         query_template: What formats instruction and query.
     """
+
+    levers: Levers
+    query_template: str
+    _model: SentenceTransformer
+    _known: Stored
 
     def __init__(
         self,
@@ -101,11 +110,20 @@ class TextSearch:
             raise ValueError(f"got {self.levers} for a model without an adapter, wanted a LoRA encoder")
         texts = self.documents.texts
         if before is None or before.levers.adapter_scale != self.levers.adapter_scale:
-            with self._lock, adapter_scaled(self._model, self._scale):
-                self._dense = DenseIndex(texts, encode_corpus(texts, self._model, cache_dir=self._cache_dir))
+            self._dense = DenseIndex(texts, self._vectors(lambda: adapter_scaled(self._model, self._scale)))
         if self.levers.anchor and self._base is None:
-            with self._lock, adapter_off(self._model):
-                self._base = DenseIndex(texts, encode_corpus(texts, self._model, cache_dir=self._cache_dir))
+            self._base = DenseIndex(texts, self._vectors(lambda: adapter_off(self._model)))
+
+    def _vectors(self, state: Callable[[], AbstractContextManager[None]]) -> Float32:
+        texts = self.documents.texts
+        if self._cache_dir is not None:
+            with self._lock, state():
+                return encode_corpus(texts, self._model, cache_dir=self._cache_dir)
+        blocks = []  # so that a search by another thread waits for one of them at most
+        for start in tqdm(range(0, len(texts), _BLOCK), desc="index", unit=" blocks", delay=2):
+            with self._lock, state():
+                blocks.append(encode_corpus(texts[start : start + _BLOCK], self._model, show_progress=False))
+        return np.concatenate(blocks)
 
     def _check_hybrid(self, hybrid: Hybrid) -> None:
         if hybrid != "auto":

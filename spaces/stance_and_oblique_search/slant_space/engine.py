@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +154,7 @@ class Engine:
         corpus = open_corpus(settings.corpus)
         texts = {d.id: d.text for d in corpus.documents.values()}
         self.dial = Dial(corpus, StanceSearch(_model_path(settings), texts, cache_dir=settings.cache))
+        _ = self.dial.base  # so that the first visitor does not wait for it
         self._tasks: dict[str, _Task] = {}
         self._lock = threading.Lock()
 
@@ -233,7 +235,9 @@ class Engine:
         parts: dict[Part, list[str]] = {"instruction": instruction.split(), "claim": claim.split()}
         n = sum(map(len, parts.values()))
         if n > EXPLAINED_WORDS:
-            raise ValueError(f"the query has {n:,} words; up to {EXPLAINED_WORDS} can be explained, so shorten the claim")
+            raise ValueError(
+                f"the query has {n:,} words; up to {EXPLAINED_WORDS} can be explained, so shorten the claim"
+            )
         base = dial.base
         search = base if base is not None and question.model == "base" else dial.tuned(question.scale)
         deltas = word_deltas(instruction, claim, document, search.encode, search.query_template)
@@ -289,17 +293,22 @@ class Engine:
 
 
 class _Task:
-    """One oblique task with its searches."""
+    """One oblique task with its searches, made when first asked."""
 
     def __init__(self, model: StanceSearch, task: ObliqueTask) -> None:
         self.task = task
         self.attributes = {i: description for i, (_, description) in read_attributes(task.task).items()}
-        documents = Documents({i: d.text for i, d in task.corpus.items()})
-        self.tuned = ObliqueSearch(model, documents, task=task.task)
-        self.base = ObliqueSearch(model, documents, task=task.task, adapter_scale=0.0, anchor=0.0) if (
-            model.has_adapter
-        ) else None
+        self._model = model
         self.ids = {text_key(q.text): i for i, q in task.queries.items()}
+
+    @cached_property
+    def tuned(self) -> ObliqueSearch:
+        documents = Documents({i: d.text for i, d in self.task.corpus.items()})
+        return ObliqueSearch(self._model, documents, task=self.task.task)
+
+    @cached_property
+    def base(self) -> ObliqueSearch | None:
+        return self.tuned.at(adapter_scale=0.0, anchor=0.0) if self._model.has_adapter else None
 
     def rankings(self, query: str) -> dict[str, Ranking]:
         asked = self.ids.get(text_key(query))
@@ -418,4 +427,3 @@ def as_oblique_rows(answer: ObliqueAnswer) -> list[dict[str, Any]]:
         for system, column in answer.columns.items()
         for found in column
     ]
-

@@ -149,4 +149,3 @@ class ObliqueQuestion(_Address):
     task: str = _field("twitter", _one_of(*OBLIQUE_INSTRUCTIONS))
     query: str = _field("", _text)
     k: int = _field(5, _whole)
-

@@ -17,6 +17,7 @@ from dataset_builders.oblique.statistics import content_words
 from slant_space.engine import Explanation, Found, ObliqueAnswer, ObliqueFound, StanceAnswer, as_oblique_rows, as_rows
 
 _WORD = re.compile(r"[^\W\d_]+")
+NOTHING = "Nothing found: no document shares a word with this, or the filter leaves none."
 _HEADS = {
     "support": ("▲", "Support", "arguments for the claim"),
     "attack": ("▼", "Attack", "arguments against the claim"),
@@ -83,7 +84,9 @@ def oblique_results(answer: ObliqueAnswer, link: bool = True) -> str:
 
 def _bar(took: str, remark: str, rows: list[dict[str, Any]], name: str, address: str) -> Markup:
     link = (
-        Markup('<button type="button" class="sl-button" data-copy data-address="{}">Copy link</button>').format(address)
+        Markup('<button type="button" class="sl-button" data-copy data-address="{}">Copy link</button>').format(
+            address
+        )
         if address
         else Markup("")
     )
@@ -120,14 +123,10 @@ def _data(mime: str, content: str) -> str:
 
 def _column(name: str, items: Markup, any_found: bool, instruction: str) -> Markup:
     sign, head, what = _HEADS[name]
-    body = (
-        Markup('<ol class="sl-hits">{}</ol>').format(items)
-        if any_found
-        else Markup('<p class="sl-message">Nothing found: no document shares a word with this, or the filter leaves none.</p>')
-    )
+    body = Markup('<ol class="sl-hits">{}</ol>').format(items) if any_found else Markup(message(NOTHING))
     return Markup(
         '<section class="sl-column sl-{name}" aria-label="{head}"><header><h3><span aria-hidden="true">{sign}</span> '
-        '{head}</h3><p>{what}</p>{asked}</header>{body}</section>'
+        "{head}</h3><p>{what}</p>{asked}</header>{body}</section>"
     ).format(
         name=name,
         head=head,
