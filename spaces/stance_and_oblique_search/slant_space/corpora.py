@@ -66,7 +66,7 @@ class Corpus:
 
 
 def stance_corpus(source: str, path: Path | None = None) -> Corpus:
-    """The corpus of the published tables: the arguments of test and validation claims; the test claims to pick from."""
+    """The corpus of the published tables: all arguments of test and validation claims; the test claims to pick."""
     judged = judge(load(source, path), "test")
     stances: dict[str, dict[str, int]] = {}
     for claim, row in zip(judged.claims, judged.labels, strict=True):
