@@ -51,8 +51,8 @@ def test_oblique_search(client, engine):
 
 
 def test_explain(client, engine):
-    found = client.predict(CLAIM, "Uniforms level differences.", stance="support", api_name="/explain")
-    search = engine.dial.released
+    document, search = "Uniforms level differences.", engine.dial.released
+    found = client.predict(CLAIM, document, stance="support", api_name="/explain")
     deltas = word_deltas(
         "Find evidence backing", CLAIM, "Uniforms level differences.", search.encode, "{instruction} {claim}"
     )
@@ -88,9 +88,9 @@ def test_thirty_at_once_are_all_answered_each_with_its_own(client, engine):
     assert found == expected
 
 
-def test_beyond_the_queue_a_visitor_reads_that_it_is_busy(client, space, monkeypatch):
+def test_beyond_the_queue_a_caller_reads_that_it_is_full(client, space, monkeypatch):
     monkeypatch.setattr(space._queue, "max_size", 0)
-    with pytest.raises(Exception, match="Busy: all places in the queue are taken. Please try again"):
+    with pytest.raises(Exception, match="Queue is full! Please try again"):
         client.predict(CLAIM, api_name="/stance_search")
 
 

@@ -66,7 +66,7 @@ def test_every_view(visit, engine, width):
     assert words.nth(1).get_attribute("aria-pressed") == "false"
     _fits(page, width)
 
-    page.get_by_role("tab", name="Oblique search").click()
+    page.get_by_role("tab", name="Oblique").click()
     page.locator("#oblique-search").click()
     page.wait_for_selector("#oblique-results .sl-hit")
     assert page.locator("#oblique-results .sl-column").count() == 3
@@ -123,7 +123,7 @@ def test_uploads_and_addresses_that_are_html_stay_text(visit):
     page.get_by_role("tab", name="Your corpus").click()
     page.set_input_files("#upload input[type=file]", str(CASE_26))
     page.locator("#upload-said", has_text="4 documents are indexed").wait_for()
-    page.get_by_role("tab", name="Stance search").click()
+    page.get_by_role("tab", name="Stance").click()
     page.locator("#stance-results", has_text="javascript:alert(1)").wait_for()
     texts = page.locator("#stance-results .sl-text").all_inner_texts()
     assert HOSTILE in texts and "</mark><script>alert(1)</script>" in texts
@@ -141,3 +141,10 @@ def test_a_visitor_without_a_claim_and_one_with_a_bad_file_read_what_to_do(visit
     page.get_by_role("tab", name="Your corpus").click()
     page.set_input_files("#upload input[type=file]", str(faulty))
     page.locator("#upload-said", has_text="wanted one called `text`").wait_for()
+
+
+def test_beyond_the_queue_a_visitor_reads_that_it_is_busy(visit, space, monkeypatch):
+    page = visit()
+    monkeypatch.setattr(space._queue, "max_size", 0)
+    page.get_by_role("button", name="Search").first.click()
+    page.get_by_text("currently busy. Please try again.").first.wait_for()

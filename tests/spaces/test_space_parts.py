@@ -69,7 +69,7 @@ def test_the_model_is_the_named_one_else_the_released_one_else_the_quickstart_el
     assert (released.model, released.revision, released.note) == ("org/name", "v1", "")
     named = read_settings({"SLANT_MODEL": "other/name", "SLANT_REVISION": "v2"}, here, run)
     assert (named.model, named.revision) == ("other/name", "v2")
-    with pytest.raises(FileNotFoundError, match="SLANT_CORPUS=.*absent: there is no such file"):
+    with pytest.raises(FileNotFoundError, match=r"SLANT_CORPUS=.*absent: there is no such file"):
         read_settings({"SLANT_CORPUS": str(tmp_path / "absent")})
 
 
@@ -226,7 +226,7 @@ def test_an_explanation_is_the_ablation_and_switches_move_rank_and_cosine(engine
     assert one.rank_without == shorter.rank(document.id)
     with pytest.raises(ValueError, match="the instruction needs at least one word"):
         engine.explain(engine.dial, question, "attack", document.text, frozenset({0, 1, 2}))
-    with pytest.raises(ValueError, match="the query has 103 words, up to 80 can be explained"):
+    with pytest.raises(ValueError, match="the query has 103 words; up to 80 can be explained"):
         engine.explain(engine.dial, StanceQuestion(claim="x " * 100), "attack", document.text)
     alone = engine.explain(engine.dial, StanceQuestion(claim="Cars"), "attack", "A text of no corpus.")
     assert alone.words[-1] == ("claim", "Cars", None)
@@ -269,7 +269,7 @@ def test_a_model_without_an_adapter_has_one_column_and_no_moves(tmp_path):
     assert [f.other_rank for f in answer.columns["support"]] == [None, None]
     assert answer.remark == "The dial is off for this corpus or model."
     assert list(plain.oblique(ObliqueQuestion(query="tea", k=3), plain.dial).columns) == ["bm25", "model"]
-    assert "no adapter" in about(plain)
+    assert "without an adapter" in about(plain)
 
 
 # -- pages ---------------------------------------------------------------------------------------------------------

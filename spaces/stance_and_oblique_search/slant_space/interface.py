@@ -16,9 +16,7 @@ from slant_space.scripts import READ_ADDRESS
 from slant_space.settings import read_settings
 
 WAITING = 40
-"""Requests that may wait; beyond, a visitor is told that the page is busy."""
-
-BUSY = "Busy: all places in the queue are taken. Please try again in a few seconds."
+"""Requests that may wait; beyond, gradio tells the visitor that the page is busy, and to try again."""
 
 STYLE = Path(__file__).with_name("style.css")
 
@@ -33,9 +31,9 @@ def build(engine: Engine) -> gr.Blocks:
             [("Sample", "sample")], value="sample", label="Search in", visible=False, elem_id="search-in"
         )
         with gr.Tabs() as tabs:
-            with gr.Tab("Stance search", id="stance"):
+            with gr.Tab("Stance", id="stance"):
                 stance_view.build(engine, mine, use_mine, address, demo)
-            with gr.Tab("Oblique search", id="oblique"):
+            with gr.Tab("Oblique", id="oblique"):
                 oblique_view.build(engine, mine, use_mine, address, demo)
             with gr.Tab("Your corpus", id="corpus"):
                 corpus_view.build(engine, mine, use_mine)
@@ -48,19 +46,7 @@ def build(engine: Engine) -> gr.Blocks:
         demo.load(open_tab, address, tabs, js=READ_ADDRESS, api_visibility="private", queue=False)
         api.build(engine)
     demo.queue(max_size=WAITING)
-    _say_busy(demo)
     return demo
-
-
-def _say_busy(demo: gr.Blocks) -> None:
-    """Gradio counts the queue's places at the visitor; say what it means and what to do."""
-    push = demo._queue.push
-
-    async def push_or_say(*args: Any, **kwargs: Any) -> Any:
-        success, said, state = await push(*args, **kwargs)
-        return success, BUSY if state == "queue_full" else said, state
-
-    demo._queue.push = push_or_say  # type: ignore[method-assign]
 
 
 def _header(engine: Engine) -> str:
