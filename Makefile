@@ -7,6 +7,7 @@ VENV        ?= .venv
 CONSTRAINTS ?= constraints.txt
 BASE        := sentence-transformers/all-MiniLM-L6-v2
 RUN         := runs/quickstart
+SPACE       := spaces/stance_and_oblique_search
 
 BIN := $(VENV)/bin
 
@@ -19,7 +20,7 @@ export GRADIO_ANALYTICS_ENABLED    := 0
 export TOKENIZERS_PARALLELISM      := false
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test test-all lint clean
+.PHONY: help quickstart demo screenshots test test-all lint clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -34,6 +35,12 @@ quickstart: $(VENV)/.installed ## build the sample data, train an adapter, measu
 	@$(BIN)/python evaluate.py --model $(RUN) --tasks sample-stance --baseline $(BASE) --out $(RUN)/evaluation
 	@echo "== 4/4 model card"
 	@$(BIN)/python -m hub_models card $(RUN)
+
+demo: $(VENV)/.installed ## open the Space on this machine, with the quickstart's adapter if it is there
+	@$(BIN)/python $(SPACE)/app.py
+
+screenshots: $(VENV)/.installed-dev ## draw the README's pictures of the Space, with Debian's chromium
+	@$(BIN)/python docs/screenshots.py
 
 test: lint ## lint, types, import contracts and the default tests: at most 10 minutes on two cores
 	$(BIN)/python -m pytest -q

@@ -202,7 +202,9 @@ class Engine:
             first = tuned.rank(claim, stance, "auto" if auto else question.weight, instruction=words, with_bm25=True)
             weights[stance] = first.weight
             # Both with one λ: else a move would tell of λ and not of the model.
-            second = base and base.rank(claim, stance, first.weight, instruction=words, with_bm25=True)
+            second = (
+                base.rank(claim, stance, first.weight, instruction=words, with_bm25=True) if base is not None else None
+            )
             shown, other = (second, first) if second and question.model == "base" else (first, second)
             columns[stance] = _found(dial.corpus, claim, stance, shown, other, question.k, among)
         return StanceAnswer(question, columns, weights, auto, remark.strip())

@@ -74,7 +74,7 @@ def theme() -> gr.themes.Base:
 
 def serve(demo: gr.Blocks, **options: Any) -> tuple[Any, str, str]:
     """Start the server, the MCP server with it."""
-    return demo.launch(
+    started: tuple[Any, str, str] = demo.launch(
         theme=theme(),
         css_paths=[STYLE],
         max_file_size="5mb",
@@ -83,6 +83,7 @@ def serve(demo: gr.Blocks, **options: Any) -> tuple[Any, str, str]:
         ssr_mode=False,
         **options,
     )
+    return started
 
 
 def main() -> None:

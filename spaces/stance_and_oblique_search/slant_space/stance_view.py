@@ -36,8 +36,12 @@ def build(engine: Engine, mine: gr.State, use_mine: gr.Radio, address: gr.Textbo
         )  # fmt: skip
         go = gr.Button("Search", variant="primary", scale=1, min_width=110, elem_id="search")
     with gr.Row():
-        pick = gr.Dropdown(corpus.claims, value=None, label="Or pick a claim", visible=bool(corpus.claims), scale=3)
-        instruction = gr.Dropdown(pair_choices(), value="seen-01", label="Instruction", scale=3, elem_id="instruction")
+        pick = gr.Dropdown(
+            corpus.claims, value=None, label="Or pick a claim", visible=bool(corpus.claims), scale=3, min_width=240
+        )
+        instruction = gr.Dropdown(
+            pair_choices(), value="seen-01", label="Instruction", scale=3, min_width=240, elem_id="instruction"
+        )
         model = gr.Radio(
             [("Tuned", "tuned"), ("Base", "base")], value="tuned", label="Model", visible=engine.has_adapter, scale=2,
             elem_id="model",
