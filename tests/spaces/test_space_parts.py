@@ -28,10 +28,11 @@ from hub_models.evaluation.ablation import word_deltas
 from hub_models.hub_cache import SAMPLE_BASE
 from tests.spaces.conftest import SPACE
 
-HOSTILE = [
-    json.loads(line)
-    for line in (SPACE.parents[1] / "tests/cases/case26_hostile_texts.jsonl").read_text("utf-8").splitlines()
-]
+CASES = SPACE.parents[1] / "tests" / "cases"
+HOSTILE, IN_TABLES = (
+    [json.loads(line) for line in (CASES / name).read_text("utf-8").splitlines()]
+    for name in ("case26_hostile_texts.jsonl", "case30_card_rows.jsonl")
+)
 
 
 class _Elements(HTMLParser):
@@ -287,7 +288,9 @@ def test_a_marked_text_reads_as_it_was(text, words):
     assert page.text == text
 
 
-@pytest.mark.parametrize("text", [row["text"] for row in HOSTILE] + ['" onmouseover="alert(1)', "{{value}} ${value}"])
+@pytest.mark.parametrize(
+    "text", [row["text"] for row in HOSTILE + IN_TABLES] + ['" onmouseover="alert(1)', "{{value}} ${value}"]
+)
 def test_hostile_texts_are_text_in_every_page(engine, text):
     dial = engine.index("mine", [corpora.Document(text, text, source=text), corpora.Document("x", "Tea warms.")])
     question = StanceQuestion(claim=text, instruction="own", own_support=text, own_attack=text, k=3)

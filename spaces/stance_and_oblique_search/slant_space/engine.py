@@ -205,7 +205,7 @@ class Engine:
             second = (
                 base.rank(claim, stance, first.weight, instruction=words, with_bm25=True) if base is not None else None
             )
-            shown, other = (second, first) if second and question.model == "base" else (first, second)
+            shown, other = (second, first) if second is not None and question.model == "base" else (first, second)
             columns[stance] = _found(dial.corpus, claim, stance, shown, other, question.k, among)
         return StanceAnswer(question, columns, weights, auto, remark.strip())
 
