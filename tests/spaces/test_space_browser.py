@@ -91,6 +91,23 @@ def _fits(page, width):
     assert page.evaluate("document.documentElement.scrollWidth") <= WIDTHS[width][0], "nothing is scrolled sideways"
 
 
+def test_another_lens_brings_its_tasks_and_queries(visit, engine):
+    page = visit()
+    page.get_by_role("tab", name="Oblique").click()
+    page.get_by_role("radio", name="An example").check()
+    page.wait_for_url("**task=math**")
+    queries = [q.text for q in engine.task("math").task.queries.values()]
+    assert page.input_value("#query textarea") == queries[0]
+    page.locator("#oblique-pick input").click()
+    page.get_by_role("option").nth(3).click()
+    page.wait_for_url(lambda url: quote(queries[3][:12]).replace("%20", "+").split("%")[0] in url)
+    assert page.input_value("#query textarea") == queries[3]
+    again = visit(page.url[page.url.index("?") :])
+    again.wait_for_selector("#oblique-results .sl-hit")
+    assert again.get_by_role("radio", name="An example").is_checked()
+    assert again.input_value("#query textarea") == queries[3]
+
+
 def test_a_change_is_searched_and_its_link_opens_the_same_page(visit, engine):
     page = visit()
     page.get_by_role("button", name="Dials and filters").click()
