@@ -36,6 +36,7 @@ quickstart: $(VENV)/.installed ## build the sample data, train an adapter, measu
 	@echo "== 4/4 model card"
 	@$(BIN)/python -m hub_models card $(RUN)
 
+demo: export HF_HUB_OFFLINE := $(if $(SLANT_MODEL),0,1)
 demo: $(VENV)/.installed ## open the Space on this machine, with the quickstart's adapter if it is there
 	@$(BIN)/python $(SPACE)/app.py
 

@@ -33,7 +33,7 @@ def visit(space, browser):
         page.on("dialog", dismiss)
         page.on("pageerror", lambda error: troubles.append(str(error)))
         page.goto(space.local_url + address, wait_until="domcontentloaded")
-        page.wait_for_selector("#stance-results .sl-hit, #stance-results .sl-message")
+        page.wait_for_selector("#stance-results .sl-hit, #stance-results .sl-message", state="attached")
         return page
 
     yield open_page
@@ -106,6 +106,7 @@ def test_another_lens_brings_its_tasks_and_queries(visit, engine):
     again.wait_for_selector("#oblique-results .sl-hit")
     assert again.get_by_role("radio", name="An example").is_checked()
     assert again.input_value("#query textarea") == queries[3]
+    assert "view=oblique" in again.url
 
 
 def test_a_change_is_searched_and_its_link_opens_the_same_page(visit, engine):

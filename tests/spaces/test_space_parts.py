@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -26,6 +27,8 @@ from dataset_builders.sources import oblique
 from hub_models import ObliqueSearch, StanceSearch
 from hub_models.evaluation.ablation import word_deltas
 from hub_models.hub_cache import SAMPLE_BASE
+from tests.hub_models.evaluation.helpers import write_run
+from tests.hub_models.retrieval.test_adaptive import fitted
 from tests.spaces.conftest import SPACE
 
 CASES = SPACE.parents[1] / "tests" / "cases"
@@ -196,6 +199,23 @@ def test_the_dial_is_the_adapters_scale_and_encodes_once(engine):
     assert [f.hit.id for f in half.columns["support"]] == [h.id for h in expected]
     assert engine.dial.tuned(0.5) is engine.dial.tuned(0.5)
     assert engine.dial.tuned(None) is engine.dial.tuned(engine.scale) is engine.dial.released
+
+
+def test_auto_says_which_weight_it_took_and_compares_both_models_with_it(tmp_path):
+    run = write_run(tmp_path / "run", strength=0.2)
+    pins = json.loads((run / "slant.json").read_text())
+    chosen = fitted(coefficients=[[-1.0] * 8, [0.0] * 8, [1.0, *[0.0] * 7]])  # always 0.3
+    (run / "slant.json").write_text(json.dumps(pins | {"lambda_model": chosen.model_dump(mode="json")}))
+    (tmp_path / "own.txt").write_text("Cars are loud.\nTea warms.\nBan cars.\n")
+    engine = Engine(read_settings({"SLANT_CORPUS": str(tmp_path / "own.txt"), "SLANT_MODEL": str(run)}))
+    question = StanceQuestion(claim="Ban cars.", auto=True, weight=0.9)
+    answer = engine.stance(engine.dial, question)
+    assert (answer.auto, answer.remark, answer.weight) == (True, "", {"support": 0.3, "attack": 0.3})
+    assert "λ = 0.30, chosen automatically" in render.stance_results(answer)
+    same = engine.stance(engine.dial, StanceQuestion(claim="Ban cars.", weight=0.3))
+    assert same.columns == answer.columns
+    turned = engine.stance(engine.dial, replace(question, scale=0.5))
+    assert not turned.auto and "no automatic λ" in turned.remark, "it was fitted for another scale"
 
 
 def test_what_cannot_be_done_is_remarked(engine):

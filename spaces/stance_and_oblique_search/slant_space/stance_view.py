@@ -10,11 +10,15 @@ import gradio as gr
 from dataset_builders.instructions import STANCES
 from slant_space import render
 from slant_space.engine import Dial, Engine
-from slant_space.questions import OWN, PAIRS, RESULTS, SCALES, StanceQuestion
+from slant_space.questions import OWN, PAIRS, RESULTS, SCALES, ObliqueQuestion, StanceQuestion
 from slant_space.scripts import ON_RESULTS, ON_WHY, READ_ADDRESS
 
 HIDDEN = {"api_visibility": "private", "concurrency_id": "search", "concurrency_limit": 2}
 """Of every event behind a view: the named endpoints are those of `api`."""
+
+
+Shown = tuple[str, dict[str, Any] | None, str]
+"""Results, what they answer, and an empty panel below them."""
 
 
 def pair_choices() -> list[tuple[str, str]]:
@@ -76,16 +80,18 @@ def build(engine: Engine, mine: gr.State, use_mine: gr.Radio, address: gr.Textbo
     def dial_of(own: Dial | None, which: str) -> Dial:
         return own if own is not None and which == "own" else engine.dial
 
-    def answer(question: StanceQuestion, own: Dial | None, which: str) -> tuple[str, dict[str, Any] | None, str]:
+    def answer(
+        question: StanceQuestion, own: Dial | None, which: str, link: bool = True
+    ) -> tuple[str, dict[str, Any] | None, str]:
         dial = dial_of(own, which)
         try:
             found = engine.stance(dial, question)
         except ValueError as error:
             return render.message(str(error), "error" if question.claim.strip() else "hint"), None, ""
         shown = {"question": question, "which": which, "weight": found.weight}
-        return render.stance_results(found, link=dial is engine.dial), shown, ""
+        return render.stance_results(found, link=link and dial is engine.dial), shown, ""
 
-    def search(*values: Any) -> tuple[str, dict[str, Any] | None, str]:
+    def search(*values: Any) -> Shown:
         *given, own, which = values
         question = StanceQuestion.of(dict(zip(names, given, strict=True)))
         if question.scale == engine.scale:
@@ -101,7 +107,8 @@ def build(engine: Engine, mine: gr.State, use_mine: gr.Radio, address: gr.Textbo
             if getattr(question, name) not in known:
                 values[names.index(name)] = ""
         question = StanceQuestion.of({**dict(zip(names, values, strict=True)), "scale": question.scale})
-        return [*values, gr.Row(visible=question.instruction == OWN), *answer(question, None, "sample")]
+        here = ObliqueQuestion.of_address(link) is None  # else this view would write over the other's address
+        return [*values, gr.Row(visible=question.instruction == OWN), *answer(question, None, "sample", link=here)]
 
     def why_here(event: gr.EventData, shown: dict[str, Any] | None, own: Dial | None) -> tuple[str, Any]:
         if shown is None:
