@@ -80,9 +80,7 @@ def build(engine: Engine, mine: gr.State, use_mine: gr.Radio, address: gr.Textbo
     def dial_of(own: Dial | None, which: str) -> Dial:
         return own if own is not None and which == "own" else engine.dial
 
-    def answer(
-        question: StanceQuestion, own: Dial | None, which: str, link: bool = True
-    ) -> tuple[str, dict[str, Any] | None, str]:
+    def answer(question: StanceQuestion, own: Dial | None, which: str, link: bool = True) -> Shown:
         dial = dial_of(own, which)
         try:
             found = engine.stance(dial, question)
