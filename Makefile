@@ -20,7 +20,7 @@ export GRADIO_ANALYTICS_ENABLED    := 0
 export TOKENIZERS_PARALLELISM      := false
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart demo screenshots test test-all lint clean
+.PHONY: help quickstart demo screenshots rehearse test test-all lint clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -42,6 +42,9 @@ demo: $(VENV)/.installed ## open the Space on this machine, with the quickstart'
 
 screenshots: $(VENV)/.installed-dev ## draw the README's pictures of the Space, with Debian's chromium
 	@$(BIN)/python docs/screenshots.py
+
+rehearse: $(VENV)/.installed-dev ## release everything to a Hub on this machine and run every snippet as a stranger would
+	@PYTHONPATH=. $(BIN)/python -m tests.hub.rehearsal
 
 test: lint ## lint, types, import contracts and the default tests: at most 10 minutes on two cores
 	$(BIN)/python -m pytest -q

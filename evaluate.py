@@ -25,6 +25,10 @@ class EvaluatedSplit(StrEnum):
     validation = "validation"
 
 
+class Comparable(StrEnum):
+    published = "published"
+
+
 class LexicalName(StrEnum):
     slant = "slant"
     s = "s"
@@ -80,6 +84,22 @@ def main(
             "--allow-dangling", help="Take judgements of absent documents and print the ceiling. Oblique tasks."
         ),
     ] = False,
+    rerank: Annotated[
+        str | None,
+        typer.Option(
+            help="Rerank what was found first, several with commas: identity, tourrank:Y, listwise:K, sliding:K, "
+            "cross-encoder:ID (stance tasks: only this one), auto (chosen on development queries, and kept in a run's "
+            "slant.json), rewrite, oracle-tournament:Y. With --cache nothing is encoded twice."
+        ),
+    ] = None,
+    rerank_depth: Annotated[int, typer.Option(min=2, help="Documents of a query that are reranked.")] = 100,
+    llm: Annotated[str | None, typer.Option(help="Language model that --rerank asks; its answers are kept.")] = None,
+    base_url: Annotated[
+        str | None, typer.Option(help="Its OpenAI-compatible endpoint; without one a provider of the Hub.")
+    ] = None,
+    compare: Annotated[
+        Comparable | None, typer.Option(help="Set the paper's own numbers of this model beside it. Stance tasks.")
+    ] = None,
     hybrid: Annotated[
         str | None,
         typer.Option(
@@ -111,17 +131,35 @@ def main(
     use_project_cache()  # before anything imports the Hub clients
     from hub_models.evaluation.figures import draw
     from hub_models.evaluation.hybrid import variants
+    from hub_models.evaluation.policy import keep_choices
     from hub_models.evaluation.report import report
+    from hub_models.evaluation.report_published import beside_published, curriculum_of
+    from hub_models.evaluation.rerank_option import Rerankings, language_model, rerankings
     from hub_models.evaluation.run import evaluate_model, load_tasks, share_encoding
+    from hub_models.evaluation.stance import Judgements
 
     try:
         names = [name.strip() for name in tasks.split(",")]
         judged = load_tasks(names, data, split.value, allow_dangling=allow_dangling)
+        curriculum = curriculum_of(model) if compare else None
         if share_encoding(model, judged, cache, baseline):
             return
-        further = variants(
+        of_stance = variants(
             model, judged, hybrid=hybrid, lexical=lexical.value, adapter_scale=adapter_scale, anchor=anchor
         )
+        asked = language_model(llm, base_url, cache)
+        reranked = Rerankings()
+        if rerank is not None:
+            reranked = rerankings(
+                rerank,
+                judged,
+                names,
+                data,
+                split.value,
+                depth=rerank_depth,
+                model=asked,
+                allow_dangling=allow_dangling,
+            )
         evaluation = evaluate_model(
             model,
             judged,
@@ -130,14 +168,18 @@ def main(
             late_interaction=late_interaction,
             cache=cache,
             ablation=ablation,
-            variants=further,
+            variants=[*of_stance, *reranked.stance],
+            oblique_variants=reranked.oblique,
         )
+        keep_choices(model, evaluation.results, judged)
     except (ValueError, OSError, RuntimeError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from error
     failed = False
     for name in judged:
         typer.echo(report(evaluation.results, name, evaluation.baseline))
+        if compare and isinstance(judged[name], Judgements):
+            typer.echo(beside_published(evaluation.results, name, curriculum))
         try:
             for figure in draw(evaluation, name):
                 typer.echo(f"figure   {figure}")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import re
-from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -14,21 +12,16 @@ from typing import Annotated, Any
 
 import typer
 
-from dataset_builders import folder, quality, sources
+from dataset_builders import builds, quality, sources
 from dataset_builders.atomic import write_text
 from dataset_builders.checks import align
+from dataset_builders.folder import check_target
 from dataset_builders.generate import GenerationError, LanguageModel
+from dataset_builders.hub_errors import HubError
 from dataset_builders.oblique import purity as purity_of
 from dataset_builders.oblique import query_quality
 from dataset_builders.oblique.style_graph import STYLOMETRIC, stylometric
-from dataset_builders.stance import inversions, splits, tables
 from dataset_builders.text import did_you_mean
-
-KINDS = {
-    "triplets": "training triplets of the three curricula",
-    "arguments": "claims, arguments, relations, and the view that MTEB reads",
-    "inversions": "arguments rewritten so that their stance flips",
-}
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
@@ -38,19 +31,26 @@ def list_() -> None:
     """Show the data sets that can be built."""
     for source, what in sources.SOURCES.items():
         typer.echo(f"{source}: {what}")
-        for kind, description in KINDS.items():
-            typer.echo(f"  {source}-stance-{kind:<11} {description}")
+        for kind, description in builds.KINDS.items():
+            if (source == "sample" or kind != "obliq-bench") and not (
+                kind == "stance-triplets" and source in sources.TEST_ONLY
+            ):
+                typer.echo(f"  {source}-{kind:<18} {description}")
     typer.echo("{your name}-stance-{kind} --source FILE_OR_FOLDER: the same from your own claims")
 
 
 @app.command()
 def build(
-    name: Annotated[str, typer.Argument(help="{source}-stance-{triplets|arguments|inversions}")],
+    name: Annotated[
+        str, typer.Argument(help="{source}-stance-{triplets|arguments|inversions}, or sample-obliq-bench")
+    ],
     out: Annotated[
         Path,
         typer.Option(help="Folder to write: an empty one, or an earlier build, whose rows are all replaced or none."),
     ],
-    source: Annotated[Path | None, typer.Option(help="Your JSONL or parquet, or a folder of them.")] = None,
+    source: Annotated[
+        Path | None, typer.Option(help="Your JSONL or parquet, a folder, or ORG/NAME@REVISION on the Hub.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the split and of the triplets.")] = 0,
     triplets: Annotated[int | None, typer.Option(help="Rows of each curriculum; by default 6 a cell.")] = None,
     generate: Annotated[str | None, typer.Option(help="Model that writes new inversions.", metavar="MODEL")] = None,
@@ -70,29 +70,71 @@ def build(
     try:
         model = None
         if generate is not None:
+            builds.parse(name)
+            check_target(out)
+            out.parent.mkdir(parents=True, exist_ok=True)
             cache = cache or out.with_name(f"{out.name}.replies.sqlite")
             model = partial(LanguageModel, generate, cache=cache, concurrency=concurrency, **asked)  # type: ignore[arg-type]
         elif any(value is not None for value in (*asked.values(), cache)):
             raise ValueError("options of a language model without --generate MODEL")
-        changed, lines = _build(name, out, source, seed, triplets, model)
+        built = builds.prepare(name, source, seed=seed, triplets=triplets, model=model)
+        if built.report is not None:
+            _write(out.with_name(f"{out.name}.report.json"), _json(built.report.as_dict()))
+        changed = built.write(out)
     except (ValueError, OSError, GenerationError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None
-    for line in lines:
+    for line in _lines(built):
         typer.echo(line)
     typer.echo(f"{'built' if changed else 'up to date'}: {out}")
 
 
 @app.command()
+def publish(
+    name: Annotated[str, typer.Argument(help="As for build.")],
+    org: Annotated[str, typer.Option(help="Organisation or user on the Hub.")],
+    source: Annotated[Path | None, typer.Option(help="As for build.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="As for build.")] = 0,
+    triplets: Annotated[int | None, typer.Option(help="As for build.")] = None,
+    private: Annotated[bool, typer.Option("--private", help="Make a new repository private.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and the card.")] = False,
+    tag: Annotated[str | None, typer.Option(help="Tag of the release, such as v1.0.0.")] = None,
+) -> None:
+    """Build, check and publish a data set in one commit, and read it back. Token: HF_TOKEN or `hf auth login`."""
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s: %(message)s")
+    for name_ in ("httpx2", "bm25s"):  # every request, every index
+        logging.getLogger(name_).setLevel(logging.WARNING)
+    from dataset_builders.publish import publish as publish_
+
+    try:
+        done = publish_(
+            name, org, source=source, seed=seed, triplets=triplets, private=private, tag=tag, dry_run=dry_run
+        )
+    except (ValueError, OSError, HubError) as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from None
+    for line in [*([done.card] if dry_run else []), *done.plan.lines()]:
+        typer.echo(line)
+    if done.commit is not None:
+        typer.echo(f"{'published' if done.commit.made else 'up to date'}: {org}/{name} at {done.commit.sha}")
+
+
+@app.command()
 def check(
-    source: Annotated[str, typer.Argument(help="sample, perspectrum, or a name for your own data.")],
-    data: Annotated[Path | None, typer.Option(help="Your JSONL or parquet, or a folder of them.")] = None,
+    source: Annotated[str, typer.Argument(help="A source of `list`, or a name for your own data.")],
+    data: Annotated[
+        Path | None, typer.Option(help="Your JSONL or parquet, a folder, or ORG/NAME@REVISION on the Hub.")
+    ] = None,
+    against: Annotated[
+        list[str] | None,
+        typer.Option(help="Another source, to count what it shares; may be repeated.", metavar="SOURCE[=PATH]"),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="JSON file for the statistics.")] = None,
 ) -> None:
     """Print a source's statistics and its bounds; fail if one is broken."""
     try:
         _probe(out)
-        report = quality.check(source, data)
+        report = quality.check(source, data, [_source(text) for text in against or ()])
     except (ValueError, OSError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None
@@ -172,6 +214,11 @@ def _vectors(path: Path | None, specialist: str | None, probe: purity_of.Probe) 
     return stylometric([probe.texts[i] for i in probe.ids])
 
 
+def _source(text: str) -> tuple[str, Path | None]:
+    name, _, path = text.partition("=")
+    return name, Path(path) if path else None
+
+
 def _json(figures: Any) -> str:
     return json.dumps(figures, indent=2, allow_nan=False) + "\n"
 
@@ -202,70 +249,14 @@ def _write(out: Path | None, text: str) -> None:
         raise typer.Exit(1) from None
 
 
-def _build(
-    name: str,
-    out: Path,
-    source: Path | None,
-    seed: int,
-    triplets: int | None,
-    model: Callable[[], LanguageModel] | None,
-) -> tuple[bool, list[str]]:
-    prefix, kind = _parse(name)
-    if kind != "inversions" and model is not None:
-        raise ValueError(f"--generate is for {prefix}-stance-inversions; {name} is made without a language model")
-    if kind != "triplets" and triplets is not None:
-        raise ValueError(f"--triplets is for {prefix}-stance-triplets; {name} takes all there is")
-    if prefix == "sample" and source is not None:
-        raise ValueError("sample-stance-* is made from the embedded sample alone; give your data a name of its own")
-    data = splits.assign(sources.load(prefix, source), seed)
-    report = None
-    if model is not None:
-        folder.check_target(out)
-        out.parent.mkdir(parents=True, exist_ok=True)
-        data, report = inversions.generate(data, model())
-        _write(out.with_name(f"{out.name}.report.json"), _json(report.as_dict()))
-    if kind == "triplets":
-        built = tables.triplet_tables(data, triplets=triplets, seed=seed)
-    elif kind == "arguments":
-        built = tables.argument_tables(data)
-    else:
-        built = tables.inversion_tables(data)
-    licences = tables.licences_of(data)
-    changed = folder.write(
-        out,
-        built.tables,
-        default=built.default,
-        licences=licences,
-        summary=tables.summary(name, built, licences) + (report.summary() if report else ""),
-        facts={
-            "name": name,
-            "seed": seed,
-            "arguments": {"triplets": triplets, "source": source.name if source else None},
-            "one_sided": built.one_sided,
-        }
-        | ({"generator": report.generator, "prompt_sha256": report.prompt_sha256} if report else {}),
-    )
-    lines = [f"{t.config}/{t.split}: {t.rows:,} rows" for t in built.tables]
+def _lines(built: builds.Build) -> list[str]:
+    lines = [f"{t.config}/{t.split}: {t.rows:,} rows" for t in built.tables.tables]
     lines += [
-        f"{split}: {len(ids)} one-sided claims{' left out' if kind == 'triplets' else ''}"
-        for split, ids in built.one_sided.items()
+        f"{split}: {len(ids)} one-sided claims{' left out' if built.kind == 'stance-triplets' else ''}"
+        for split, ids in built.tables.one_sided.items()
         if ids
     ]
-    if report:
-        lines += [*report.lines(), report.cost()]
-    return changed, lines
-
-
-def _parse(name: str) -> tuple[str, str]:
-    match = re.fullmatch(r"(?P<source>[a-z0-9][a-z0-9_.-]*)-stance-(?P<kind>[a-z]+)", name)
-    if match and match["kind"] in KINDS:
-        return match["source"], match["kind"]
-    prefixes = dict.fromkeys([match["source"] if match else "sample", *sources.SOURCES])
-    known = [f"{prefix}-stance-{kind}" for prefix in prefixes for kind in KINDS]
-    raise ValueError(
-        f"got the data set name {name!r}, wanted {{source}}-stance-{{kind}} with a kind of {list(KINDS)}."
-        f"{did_you_mean(name, known)}"
-    )
+    return lines + ([*built.report.lines(), built.report.cost()] if built.report is not None else [])
 
 
 if __name__ == "__main__":

@@ -39,7 +39,8 @@ _LOCK = ".staging.lock"
 _OF_A_REPOSITORY = {"README.md", "LICENSE", "build.json", ".git", ".gitattributes", ".gitignore", ".cache"}
 _SHARD = re.compile(r"[a-z]+-\d{5}-of-\d{5}-[0-9a-f]{16}\.parquet")
 _FRONT = re.compile(r"\A---\r?\n(.*?)^---[ \t]*\r?$\n?", re.DOTALL | re.MULTILINE)
-_GENERATED = re.compile(r"<!-- build: begin -->.*?<!-- build: end -->", re.DOTALL)
+BEGIN, END = "<!-- build: begin -->", "<!-- build: end -->"
+_GENERATED = re.compile(rf"{BEGIN}.*?{END}", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,12 @@ class Table:
     features: Features
     rows: int
     batches: Iterable[pa.RecordBatch]
+
+
+def batches_of(rows: list[dict[str, Any]], features: Features) -> Iterable[pa.RecordBatch]:
+    """Rows that are in memory as the batches of a `Table`."""
+    batches: list[pa.RecordBatch] = pa.Table.from_pylist(rows, schema=features.arrow_schema).to_batches()
+    return batches
 
 
 def write(
@@ -228,16 +235,25 @@ def _own_configs(out: Path, old: tuple[str, dict[str, Any], str], built: Mapping
 def _read_readme(path: Path) -> tuple[str, dict[str, Any], str]:
     """The text of a README, the YAML at its head, and what follows."""
     text = path.read_bytes().decode() if path.exists() else ""  # bytes: line ends are kept as they are
+    return text, *read_card(text, str(path))
+
+
+def read_card(text: str, where: str) -> tuple[dict[str, Any], str]:
+    """The YAML at the head of a README, and what follows.
+
+    Raises:
+        ValueError: If the head is no YAML, or no keys and values; ``where`` names the README.
+    """
     match = _FRONT.match(text)
     if not match:
-        return text, {}, text
+        return {}, text
     try:
         data = yaml.safe_load(match[1]) or {}
     except yaml.YAMLError as error:
-        raise ValueError(f"{path}: the part between the --- lines is no YAML ({error}); mend it") from None
+        raise ValueError(f"{where}: the part between the --- lines is no YAML ({error}); mend it") from None
     if not isinstance(data, dict):
-        raise ValueError(f"{path}: got YAML {type(data).__name__} between the --- lines, wanted keys and values")
-    return text, data, text[match.end() :]
+        raise ValueError(f"{where}: got YAML {type(data).__name__} between the --- lines, wanted keys and values")
+    return data, text[match.end() :]
 
 
 def _new_readme(
@@ -257,7 +273,7 @@ def _new_readme(
         }
         for config, splits in configs.items()
     ] + own
-    generated = f"<!-- build: begin -->\n{summary.strip()}\n<!-- build: end -->"
+    generated = f"{BEGIN}\n{summary.strip()}\n{END}"
     if not text:
         body = f"\n{generated}\n"
     if data.get("configs") == wanted:  # not a byte of the YAML changes, comments and quotes included
@@ -266,6 +282,11 @@ def _new_readme(
     data = {"license": names[0] if len(names) == 1 else names, **data, "configs": wanted}
     front = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=120)
     return f"---\n{front}---\n" + _GENERATED.sub(lambda _: generated, body)
+
+
+def is_shard(name: str) -> bool:
+    """Whether a file is named as builds name theirs."""
+    return _SHARD.fullmatch(name) is not None
 
 
 def shards(folder: Path) -> dict[str, dict[str, list[Path]]]:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from dataset_builders.checks import Check, Part, align, none_of, show
 from dataset_builders.oblique import quality as oblique
 from dataset_builders.sources import obliq_bench, perspectrum, sample
 from dataset_builders.stance import quality as stance
+from dataset_builders.stance import splits
 from dataset_builders.stance.data import StanceData
 
 # By source: the checks that are known to fail, and why that may stand.
@@ -29,7 +30,8 @@ KNOWN_ISSUES: dict[str, dict[str, str]] = {
             "groups in two splits",
         ],
         "upstream's splits share claims and perspectives, and upstream's splits are kept",
-    ),
+    )
+    | {"claims among their own arguments": "upstream's relations are kept, as its counts are"},
 }
 
 # The statistics of the sample as they were when it was last changed; a test compares.
@@ -84,7 +86,13 @@ class Report:
         return json.dumps(_rounded({**self.part.statistics, "checks": figures}), indent=2, allow_nan=False) + "\n"
 
 
-def check(source: str, data: Path | None = None) -> Report:
+def check(
+    source: str,
+    data: Path | None = None,
+    against: Sequence[tuple[str, Path | None]] = (),
+    *,
+    seed: int | None = None,
+) -> Report:
     """Measure a source and hold it against its bounds.
 
     Every stance source is measured; no text in it may be of both stances to a claim, and no two splits may share a
@@ -94,6 +102,8 @@ def check(source: str, data: Path | None = None) -> Report:
     Args:
         source: As for `sources.load`.
         data: As for `sources.load`.
+        against: Other sources, each as for `sources.load`; what they share with this one is counted.
+        seed: Measure the splits that `build` makes with this seed, where the source has none of its own.
 
     Raises:
         FileNotFoundError: If there is nothing at ``data``.
@@ -101,9 +111,16 @@ def check(source: str, data: Path | None = None) -> Report:
     """
     embedded = source == sample.NAME and data is None
     stances = sources.load(source, data)
+    others = [sources.load(*other) for other in against]
+    if seed is not None:
+        stances = splits.assign(stances, seed)
     part = stance.measure(stances, sample=embedded)
     if embedded:
         part = _sample(stances, part)
+    for other in others:
+        shared = stance.overlap(stances, other)
+        part.tables |= shared.tables
+        part.statistics.setdefault("shared", {})[other.source] = shared.statistics
     # Known issues are those of the data that the name stands for.
     known = KNOWN_ISSUES.get(source, {}) if data is None or source == perspectrum.NAME else {}
     return Report(source, part, known)

@@ -17,25 +17,33 @@ Name = TypeVar("Name", bound=str)
 
 SUFFIXES = (".jsonl", ".parquet")
 
+_MARK = b"\xef\xbb\xbf"  # the byte order mark that some editors put before UTF-8
+
 
 def read_rows(path: Path) -> Iterator[tuple[str, Row]]:
     """Every row with the words that say where it stands, ``file.jsonl:12``.
 
-    A line of JSONL ends at LF alone: U+2028, U+2029 and U+0085 are text like any other.
+    A line of JSONL ends at LF alone: U+2028, U+2029 and U+0085 are text like any other. A file ``.json`` holds one
+    array of objects, or is JSONL by another name.
 
     Raises:
-        ValueError: If the suffix is neither ``.jsonl`` nor ``.parquet``, a line is no UTF-8 or no JSON object whose
-            keys are unique, or a parquet file is damaged.
+        ValueError: If the suffix is none of ``.jsonl``, ``.json`` and ``.parquet``, a line or a file is no UTF-8 or no
+            JSON object whose keys are unique, or a parquet file is damaged.
     """
     if path.suffix == ".parquet":
         for number, row in enumerate(read_parquet(path).to_pylist(), start=1):
             yield f"{path.name}, row {number}", row
-    elif path.suffix == ".jsonl":
+    elif path.suffix == ".json" and _is_array(path):
+        for number, row in enumerate(read_json(path), start=1):
+            where = f"{path.name}, row {number}"
+            yield where, _object_only(row, where)
+    elif path.suffix in (".json", ".jsonl"):
         with path.open("rb") as lines:
             for number, line in enumerate(lines, start=1):
                 if line.strip():
                     where = f"{path.name}:{number}"
-                    yield where, _parse(line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line, where)
+                    content = line.removeprefix(_MARK) if number == 1 else line
+                    yield where, _object_only(_parse(content, where, "line", "one object a line"), where)
     else:
         raise ValueError(f"{path.name}: got a file of type {path.suffix!r}, wanted one of {list(SUFFIXES)}")
 
@@ -57,26 +65,42 @@ def read_parquet(path: Path) -> pa.Table:
     return table
 
 
-def _parse(line: bytes, where: str) -> Row:
+def read_json(path: Path) -> Any:
+    """The one JSON value of a whole file.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If the file is no UTF-8 or no JSON, or an object in it has a key twice.
+    """
+    return _parse(path.read_bytes().removeprefix(_MARK), path.name, "file", "one JSON value")
+
+
+def _is_array(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(1024).removeprefix(_MARK).lstrip().startswith(b"[")
+
+
+def _parse(content: bytes, where: str, unit: str, wanted: str) -> Any:
     try:
-        row = json.loads(line.decode(), object_pairs_hook=_object)
+        return json.loads(content.decode(), object_pairs_hook=_object)
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"{where}: the line is no UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8"
+            f"{where}: the {unit} is no UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8"
         ) from None
     except json.JSONDecodeError as error:
-        raise ValueError(f"{where}: the line is no JSON ({error}); wanted one object a line") from None
+        raise ValueError(f"{where}: the {unit} is no JSON ({error}); wanted {wanted}") from None
     except RecursionError:
-        raise ValueError(
-            f"{where}: the line nests lists or objects too deeply; wanted one flat object a line"
-        ) from None
+        raise ValueError(f"{where}: the {unit} nests lists or objects too deeply; wanted {wanted}") from None
     except ValueError as error:  # of `_object`, or of an integer of more digits than Python reads
         raise ValueError(
-            f"{where}: the line cannot be read ({error}); wanted one object a line, with unique keys and texts"
+            f"{where}: the {unit} cannot be read ({error}); wanted {wanted}, with unique keys and texts"
         ) from None
-    if not isinstance(row, dict):
-        raise ValueError(f"{where}: got a JSON {type(row).__name__}, wanted an object")
-    return row
+
+
+def _object_only(value: Any, where: str) -> Row:
+    if not isinstance(value, dict):
+        raise ValueError(f"{where}: got a JSON {type(value).__name__}, wanted an object")
+    return value
 
 
 def _object(pairs: list[tuple[str, Any]]) -> Row:

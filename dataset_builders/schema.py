@@ -86,6 +86,8 @@ QUERIES = Features(
     {"_id": _TEXT, "text": _TEXT, "claim_id": _TEXT, "stance": _TEXT, "instruction_id": _TEXT, **_ORIGIN}
 )
 QRELS = Features({"query-id": _TEXT, "corpus-id": _TEXT, "score": Value("int32"), **_ORIGIN})
+OBLIQUE_QUERIES = Features({"_id": _TEXT, "text": _TEXT, "group_id": _TEXT, **_ORIGIN})
+EXCLUDED = Features({"query-id": _TEXT, "corpus-id": _TEXT, **_ORIGIN})
 TRIPLETS = Features(
     {
         "claim_id": _TEXT,

@@ -7,7 +7,6 @@ metadata key that is not ours, stay as they are; writing a card twice changes no
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import shlex
@@ -16,18 +15,20 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import yaml
 from huggingface_hub import ModelCardData, constants
 from huggingface_hub.repocard import REGEX_YAML_BLOCK
 
 from dataset_builders.atomic import write_text
 from dataset_builders.instructions import UNSEEN, query_prefix
+from dataset_builders.markdown import cell as cell  # for those who write a cell of their own
+from dataset_builders.markdown import literal, template
 from hub_models.card_results import COST_COLUMNS, cost_rows, evaluation_results, task_table
 from hub_models.evaluation.report import COLUMNS
 from hub_models.evaluation.results import Results
 from hub_models.manifest import ADAPTER_NAME, Manifest, check_adapter, is_machine_path
 from hub_models.recipe import Recipe, load_recipe
+from hub_models.requirements import REQUIREMENTS
 
 CARD_NAME = "README.md"
 RECIPE_NAME = "recipe.yaml"
@@ -43,10 +44,6 @@ PERMISSIVE = frozenset(
 
 _TAGS = ("sentence-transformers", "sentence-similarity", "feature-extraction", "lora", "stance", "argument-retrieval")
 
-# The wheel packs the templates beside this file; in a checkout they stand at the top.
-_HERE = Path(__file__).resolve().parent
-_TEMPLATES = (_HERE / "model_cards", _HERE.parent / "model_cards")
-
 # By the end of a figure's name.
 _ALT = {
     "-composition": "Share of right documents and of each error among the first R",
@@ -56,9 +53,7 @@ _ALT = {
     "-ablation-heatmap": "Word ablation: one query, word by word, against each argument on its claim",
 }
 
-_OF_MARKDOWN = re.compile(r"[\\`*\[\]<>&|~$]|(?<!\w)_|_(?!\w)")
 _HUB_ID = re.compile(r"[\w.-]+(?:/[\w.-]+)?")
-_LINE_END = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 
 def write_card(run_dir: Path | str, results_path: Path | str | None = None) -> Path:
@@ -94,7 +89,7 @@ def write_card(run_dir: Path | str, results_path: Path | str | None = None) -> P
     old = path.read_bytes().decode("utf-8") if path.exists() else ""
     drawn = [] if results is None else _inside(run_dir, figures(run_dir, results_path))
     block = _render(manifest, recipe, results, drawn)
-    head, body = _metadata(old, manifest, results, path), _body(old, block, path)
+    head, body = _metadata(old, manifest, results, path), body_with(old, block, path)
     _refuse_machine_paths(head, body, run_dir)
     write_text(path, head + body)
     manifest.model_copy(update={"results_sha256": digest}).write(run_dir)
@@ -109,7 +104,7 @@ def search_snippet(run_dir: Path | str) -> str:
 {cache} HF_HUB_OFFLINE=1 {_quoted(sys.executable)} - <<'PY'
 from hub_models import StanceSearch
 texts = ["Deliveries and ambulances need the streets.", "Air gets cleaner at once.", "Cheese is made of milk."]
-search = StanceSearch({_literal(os.path.abspath(run_dir))}, texts)
+search = StanceSearch({literal(os.path.abspath(run_dir))}, texts)
 for hit in search.search("Cities should ban cars from their centers.", stance="attack", k=2):
     print(f"{{hit.score:.3f}}  {{hit.text}}")
 PY"""
@@ -131,16 +126,6 @@ def release_licence(manifest: Manifest) -> str:
     if len(binding) > 1:
         return "other"
     return next(iter(binding), manifest.base_licence or "unknown")
-
-
-def cell(text: object) -> str:
-    """``text`` for one cell of a Markdown table: it reads as it was, and no character of it is markup.
-
-    Character references are never structure in Markdown and never tags in HTML, so pipes, fences, brackets and angle
-    brackets are written as such, and line ends as ``<br>``.
-    """
-    escaped = _OF_MARKDOWN.sub(lambda m: f"&#{ord(m[0])};", str(text))
-    return _LINE_END.sub("<br>", escaped)
 
 
 def _read_recipe(path: Path) -> Recipe:
@@ -184,18 +169,9 @@ def _inside(run_dir: Path, paths: Iterable[Path]) -> list[str]:
 
 
 def _render(manifest: Manifest, recipe: Recipe, results: Results | None, drawn: list[str]) -> str:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES),
-        undefined=jinja2.StrictUndefined,
-        autoescape=False,  # the output is Markdown: `cell` escapes for that
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=False,
-    )
-    environment.filters.update(cell=cell, literal=_literal)
     tables = [task_table(name, task) for name, task in results.tasks.items()] if results else []
     example = next(i for i in UNSEEN if i.stance == "attack").text
-    return environment.get_template("model.md.j2").render(
+    return template("model.md.j2").render(
         m=manifest,
         base_is_public=_is_public(manifest),
         # Until the release has a Hub id, a snippet is run inside the folder: true wherever the folder goes.
@@ -211,6 +187,7 @@ def _render(manifest: Manifest, recipe: Recipe, results: Results | None, drawn: 
         licence=release_licence(manifest),
         example=example,
         prefix=query_prefix(manifest.query_template, example),
+        requirements=REQUIREMENTS,
     )
 
 
@@ -219,15 +196,9 @@ def _alt(path: str) -> str:
     return next((alt for end, alt in _ALT.items() if stem.endswith(end)), stem)
 
 
-def _literal(text: str) -> str:
-    """``text`` as a Python literal on one line, in double quotes."""
-    dumped = json.dumps(text, ensure_ascii=False)
-    return "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in dumped)
-
-
 def _metadata(old: str, manifest: Manifest, results: Results | None, path: Path) -> str:
     """The YAML head: ours over what stands there, but licence and language only where nobody chose them."""
-    kept, _ = _split(old, path)
+    kept, _ = split_head(old, path)
     ours: dict[str, Any] = {
         "library_name": "sentence-transformers",
         "pipeline_tag": "sentence-similarity",
@@ -235,8 +206,10 @@ def _metadata(old: str, manifest: Manifest, results: Results | None, path: Path)
     }
     if _is_public(manifest):
         ours |= {"base_model": manifest.base, "base_model_relation": "adapter"}
-    if datasets := [d.name for d in manifest.data if _is_dataset_id(d.name)]:
+    if datasets := [d.name for d in manifest.data if _is_dataset_id(d.name, manifest)]:
         ours["datasets"] = list(dict.fromkeys(datasets))
+    if kept.get("license") == "unknown":  # written while the base had none; nobody chose that
+        kept.pop("license")
     chosen = {"language": "en", "license": release_licence(manifest)}
     if chosen["license"] == "other":
         chosen["license_name"] = "several-see-card"
@@ -263,14 +236,17 @@ def _tags(head: dict[str, Any], path: Path) -> list[str]:
     return tags
 
 
-def _is_dataset_id(name: str) -> bool:
-    """Whether ``name`` is a Hub id or one of our own repository names, and not the file or folder of a user."""
+def _is_dataset_id(name: str, manifest: Manifest) -> bool:
+    """Whether ``name`` is a Hub id or, before the release, one of our own repository names; no file or folder of a
+    user."""
+    if manifest.repo_id is not None and "/" not in name:
+        return False
     return re.fullmatch(r"[\w.-]+/[\w.-]+|[a-z0-9-]+-(?:stance|obliq)-[a-z-]+", name) is not None
 
 
-def _body(old: str, block: str, path: Path) -> str:
+def body_with(old: str, block: str, path: Path) -> str:
     """The text after the head: ``block`` in the place of the old generated part, or after what a person wrote."""
-    _, text = _split(old, path)
+    _, text = split_head(old, path)
     generated = f"{BEGIN}\n\n{block.strip()}\n\n{END}"
     if BEGIN not in text and END not in text:
         written = text.strip("\r\n")
@@ -281,7 +257,7 @@ def _body(old: str, block: str, path: Path) -> str:
     return before + generated + rest.partition(END)[2]
 
 
-def _split(card: str, path: Path) -> tuple[dict[str, Any], str]:
+def split_head(card: str, path: Path) -> tuple[dict[str, Any], str]:
     """The head's keys in their order, and the text after the head."""
     match = REGEX_YAML_BLOCK.search(card)
     if match is None:

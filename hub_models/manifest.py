@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -21,19 +20,13 @@ from pydantic import (
 )
 
 from dataset_builders.atomic import write_text
+from dataset_builders.leaks import is_machine_path as is_machine_path  # it is part of what a manifest means
 from dataset_builders.text import did_you_mean
 
 FILE_NAME = "slant.json"
 ADAPTER_NAME = "adapter_model.safetensors"
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-
-_MACHINE_PATH = re.compile(r"^(?:[/\\~]|\.{1,2}(?:[/\\]|$)|[A-Za-z]:[/\\]|file:)")
-
-
-def is_machine_path(text: str) -> bool:
-    """Whether ``text`` starts as paths do: ``/``, ``./``, ``../``, ``~``, a drive letter or ``file:``."""
-    return _MACHINE_PATH.match(text) is not None
 
 
 def adapter_sha256(run_dir: Path) -> str:
@@ -65,6 +58,7 @@ class TrainingData(BaseModel):
         rows: How many rows were used.
         licence: SPDX-like id in lower case, ``unknown`` where nobody said.
         source: The upstream that the rows come from, such as ``sample``.
+        revision: Commit of a Hub data set whose rows these are; None for others.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -75,6 +69,7 @@ class TrainingData(BaseModel):
     rows: PositiveInt
     licence: str = Field(min_length=1)
     source: str = Field(min_length=1)
+    revision: str | None = None
 
     @model_validator(mode="after")
     def _no_path(self) -> Self:
@@ -91,6 +86,7 @@ class Manifest(BaseModel):
         schema_version: 1.
         name: Name of the model, ``{recipe}-lora`` or ``{recipe}-{curriculum}-lora``.
         repo_id: Hub id of the release, None until it has one.
+        tag: Tag of the release, None until it has one.
         status: ``trained`` once the gate has passed, ``local`` where it has but for the base, which is a folder (a
             release then asks for its Hub id), ``failed`` otherwise, `failure` saying why.
         failure: Why the run does not count as done; None unless it failed.
@@ -118,6 +114,7 @@ class Manifest(BaseModel):
     schema_version: Literal[1] = 1
     name: str = Field(min_length=1)
     repo_id: str | None = None
+    tag: str | None = None
     status: Literal["trained", "local", "failed"]
     failure: str | None = None
     base: str = Field(min_length=1)

@@ -59,7 +59,7 @@ def read(name: str, folder: Path) -> StanceData:
         if "inversions" in shards(home)
         for _, row in _rows(home, "inversions", INVERSIONS)
     ]
-    return merge(name, claims, arguments, relations, inversions)
+    return merge(name, claims, arguments, relations, inversions, keep_own=True)
 
 
 def _rows(folder: Path, config: str, features: Features) -> Iterator[tuple[Split, Row]]:

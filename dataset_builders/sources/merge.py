@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -10,6 +11,8 @@ from dataset_builders.schema import Argument, Claim, Inversion, Relation, Split
 from dataset_builders.stance.data import StanceData
 from dataset_builders.stance.splits import group_claims
 from dataset_builders.text import claim_key, text_key
+
+logger = logging.getLogger(__name__)
 
 Item = TypeVar("Item", Claim, Argument)
 
@@ -20,12 +23,16 @@ def merge(
     arguments: Sequence[Argument],
     relations: Sequence[Relation],
     inversions: Sequence[Inversion] = (),
+    *,
+    counts: Mapping[str, int] | None = None,
+    keep_own: bool = False,
 ) -> StanceData:
     """Stance data in which equal claims and equal arguments are one, and every claim knows its group.
 
     Claims are equal if their `claim_key` and split are: upstream splits are kept even where they share a claim.
     Arguments are equal if their `text_key` is. The first one stays, with its id and its wording; what it leaves open
-    (domain, veracity, style) the later ones fill in. Relations and inversions follow.
+    (domain, veracity, style) the later ones fill in. Relations and inversions follow. A claim that is its own argument
+    says nothing: such relations are left out, and so is an argument that has no other.
 
     Args:
         source: Short name of the source.
@@ -33,6 +40,8 @@ def merge(
         arguments: May repeat.
         relations: By the ids of ``claims`` and ``arguments``; may repeat.
         inversions: The same.
+        counts: What the reader merged or left out itself.
+        keep_own: Keep relations of a claim to itself: upstream's data stands as it is, and `check` counts them.
 
     Raises:
         ValueError: If two equal claims or arguments contradict each other in a field, if an id stands for two texts or
@@ -76,16 +85,38 @@ def merge(
     def ids(argument_id: str, claim_id: str) -> tuple[str, str]:
         return argument_ids.get(argument_id, argument_id), claim_ids.get(claim_id, claim_id)
 
+    claim_of = {claim.claim_id: claim_key(claim.claim) for claim in first_claim.values()}
+    text_of = {argument.argument_id: claim_key(argument.text) for argument in first_argument.values()}
+
+    def is_itself(argument_id: str, claim_id: str) -> bool:
+        return not keep_own and argument_id in text_of and text_of[argument_id] == claim_of.get(claim_id)
+
+    merged = dict.fromkeys(Relation(*ids(r.argument_id, r.claim_id), r.stance) for r in relations)
+    proper = [r for r in merged if not is_itself(r.argument_id, r.claim_id)]
+    idle = {r.argument_id for r in merged} - {r.argument_id for r in proper}
+    if len(proper) < len(merged):
+        own = next(r for r in merged if is_itself(r.argument_id, r.claim_id))
+        logger.warning(
+            "%s: relations of a claim to itself left out: %d, such as %s", source, len(merged) - len(proper), own
+        )
+    found = {
+        "claims that repeat another, merged": len(key_of_claim) - len(first_claim),
+        "arguments that repeat another, merged": len(key_of_argument) - len(first_argument),
+        "relations of a claim to itself, left out": len(merged) - len(proper),
+        **(counts or {}),
+    }
     return StanceData(
         source=source,
         claims=list(first_claim.values()),
-        arguments=list(first_argument.values()),
-        relations=list(dict.fromkeys(Relation(*ids(r.argument_id, r.claim_id), r.stance) for r in relations)),
+        arguments=[a for a in first_argument.values() if a.argument_id not in idle],
+        relations=proper,
         inversions=[
             replace(i, argument_id=argument_id, claim_id=claim_id)
             for i in inversions
             for argument_id, claim_id in [ids(i.argument_id, i.claim_id)]
+            if not is_itself(argument_id, claim_id)
         ],
+        counts={what: n for what, n in found.items() if n},
     )
 
 

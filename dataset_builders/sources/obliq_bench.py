@@ -177,7 +177,7 @@ def read(task: str, folder: Path | None = None, *, allow_dangling: bool = False)
     corpus = _texts(path / _CORPUS)
     queries = _texts(path / _QUERIES)
     judged = {name: _qrels(path / name) for name in (_QRELS, _POOL) if name == _QRELS or (path / name).is_file()}
-    _unique(
+    check_unique(
         {
             "documents": [i for i, _ in corpus],
             "queries": [i for i, _ in queries],
@@ -268,7 +268,7 @@ def read_train(task: str, folder: Path | None = None) -> list[AuthoredDocument]:
                 row["metadata"],
             )
         )
-    _unique({"documents of train": [d.document_id for d in documents]}, task)
+    check_unique({"documents of train": [d.document_id for d in documents]}, task)
     return documents
 
 
@@ -328,7 +328,12 @@ def _pairs(qrels: Qrels) -> list[tuple[str, str]]:
     return [(query, document) for query, grades in qrels.items() for document in grades]
 
 
-def _unique(ids: Mapping[str, Iterable[object]], task: str) -> None:
+def check_unique(ids: Mapping[str, Iterable[object]], task: str) -> None:
+    """Refuse what stands twice.
+
+    Raises:
+        ValueError: Naming what is doubled.
+    """
     doubled = {what: [i for i, n in Counter(found).items() if n > 1] for what, found in ids.items()}
     faults = [
         f"{len(found)} of {what} ({', '.join(map(str, found[:10]))})" for what, found in doubled.items() if found

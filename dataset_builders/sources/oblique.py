@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dataset_builders.sources import inaugural, obliq_bench, theoremqa
+from dataset_builders.sources import contract, inaugural, obliq_bench, oblique_contract, theoremqa
 from dataset_builders.sources.obliq_bench import TASKS, ObliqueTask, ObliqueTaskName
 from dataset_builders.text import did_you_mean
 
@@ -27,7 +27,8 @@ def load(source: str, task: str, data: Path | None = None, *, allow_dangling: bo
         source: ``sample`` (embedded), ``bench`` (OBLIQ-Bench from the Hub at its pinned commit), ``theoremqa`` and
             ``inaugural`` (need ``data``, the folder of the upstream file), or any name for your own ``data``.
         task: One of ``TASKS``.
-        data: A folder in the layout of OBLIQ-Bench. It takes the place of the embedded and of the Hub's data.
+        data: A folder in the layout of OBLIQ-Bench, or of a built or published ``{source}-obliq-bench``. It takes the
+            place of the embedded and of the Hub's data.
         allow_dangling: As in `obliq_bench.read`.
 
     Raises:
@@ -44,10 +45,12 @@ def load(source: str, task: str, data: Path | None = None, *, allow_dangling: bo
     if data is None and source not in SOURCES:
         raise ValueError(
             f"got the source {source!r}, wanted one of {list(SOURCES)}, or your own data: a folder in the layout of "
-            f"OBLIQ-Bench.{did_you_mean(source, SOURCES)}"
+            f"OBLIQ-Bench or of a built NAME-obliq-bench.{did_you_mean(source, SOURCES)}"
         )
     if data is not None and not data.is_dir():
         raise FileNotFoundError(f"{data}: no such folder; wanted a folder in the layout of OBLIQ-Bench")
+    if data is not None and contract.is_contract(data):
+        return oblique_contract.read(task, data, allow_dangling=allow_dangling)
     folder = obliq_bench.download(task) if data is None and source == BENCH else data
     return obliq_bench.read(task, folder, allow_dangling=allow_dangling)
 

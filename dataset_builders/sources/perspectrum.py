@@ -30,7 +30,8 @@ def read(folder: Path) -> StanceData:
 
     The ids of a cluster are paraphrases of its first one, the original wording: that one is an argument of the claim,
     style ``natural``. A perspective that serves several claims is one argument of each. Claim 542 (dev) has the text
-    of claim 241 (train): upstream splits are kept, so both stay, in one group.
+    of claim 241 (train): upstream splits are kept, so both stay, in one group. Three claims are perspectives on
+    themselves, word for word: they stay too, and `check` counts them.
 
     Raises:
         FileNotFoundError: If one of the files is absent.
@@ -66,7 +67,7 @@ def read(folder: Path) -> StanceData:
             argument_id = f"perspective-{original}"
             arguments[argument_id] = Argument(argument_id, pool[original]["text"], "natural", NAME, LICENCE)
             relations.append(Relation(argument_id, claim_id, stance))
-    return merge(NAME, claims, list(arguments.values()), relations)
+    return merge(NAME, claims, list(arguments.values()), relations, keep_own=True)
 
 
 def _load(path: Path) -> Any:

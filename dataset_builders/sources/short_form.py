@@ -38,7 +38,7 @@ def read(name: str, path: Path) -> StanceData:
     for file in files_of(path):
         for where, row in read_rows(file):
             check_keys(row, REQUIRED, OPTIONAL, where)
-            claim = _claim(name, row, _split_of(file), where)
+            claim = _claim(name, row, split_of(file), where)
             claims.append(claim)
             style = _choice(row, "style", STYLES, where)
             for stance in STANCES:
@@ -66,7 +66,8 @@ def _claim(name: str, row: Row, split: Split | None, where: str) -> Claim:
     )
 
 
-def _split_of(file: Path) -> Split | None:
+def split_of(file: Path) -> Split | None:
+    """The split that a file is named after, if it is."""
     return next((s for s in SPLITS if file.stem == s or file.stem.startswith(f"{s}-")), None)
 
 

@@ -21,6 +21,8 @@ class StanceData:
         arguments: In source order, ids unique; an argument may relate to several claims.
         relations: Each names a claim and an argument that are there.
         inversions: Empty where a source has none.
+        revision: ``ORG/NAME@COMMIT`` of the Hub data set that was read; None for any other data.
+        counts: What reading merged or left out, by what it was.
 
     Raises:
         ValueError: If an id is doubled, a relation names an absent claim or argument, or a text is empty or no valid
@@ -32,6 +34,8 @@ class StanceData:
     arguments: list[Argument]
     relations: list[Relation]
     inversions: list[Inversion] = field(default_factory=list)
+    revision: str | None = None
+    counts: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _unique("claim_id", [c.claim_id for c in self.claims], self.source)
@@ -66,6 +70,7 @@ class StanceData:
             arguments=[a for a in self.arguments if a.argument_id in used],
             relations=relations,
             inversions=[i for i in self.inversions if i.claim_id in ids],
+            revision=self.revision,
         )
 
     def labels(self) -> dict[str, dict[str, set[Stance]]]:

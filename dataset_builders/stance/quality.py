@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
+
+import yaml
 
 from dataset_builders.checks import Check, Part, none_of, show
 from dataset_builders.instructions import STANCES
 from dataset_builders.schema import STYLES, Split
 from dataset_builders.stance import statistics as st
 from dataset_builders.stance.data import StanceData
+from dataset_builders.stance.overlap import shared_arguments, shared_claims
 from dataset_builders.text import text_key
 
 # Public reference points: S 5.2 for the overlaps; the cue was measured on Perspectrum's and KPA's arguments.
 _REFERENCE = {"natural": "S: .094", "inversions": "S: .587", "words": "Perspectrum .641, KPA .553"}
 _CLAIMS: dict[Split, int] = {"train": 120, "validation": 20, "test": 40}
+# The stance paper's own table 1, where the project's results lie beside the package.
+_PUBLISHED = Path(__file__).parents[2] / "results" / "published" / "stance.yaml"
+_PUBLISHED_NAME = {"tfu": "tfu-training"}
 _CUES = ("words", "length", "punctuation", "sentences")
 
 
@@ -27,7 +34,8 @@ def measure(data: StanceData, *, sample: bool = False) -> Part:
     part = Part()
     rows = [["split", "claims", "total sup.", "avg sup. (min-max)", "total att.", "avg att. (min-max)"]]
     splits = {}
-    for s in st.sizes(data):
+    sizes = st.sizes(data)
+    for s in sizes:
         per_claim = {k: f"{avg:.2f} ({low}-{high})" for k, (avg, low, high) in s.per_claim.items()}
         rows.append(
             [
@@ -40,15 +48,20 @@ def measure(data: StanceData, *, sample: bool = False) -> Part:
             ]
         )
         splits[s.split] = {"claims": s.claims} | {str(k): n for k, n in s.total.items()}
-    part.tables["Stance data (S table 1)"] = rows
+    part.tables["Stance data (S table 1)"] = rows + _beside(data.source, sizes)
+    if data.counts:
+        part.tables["Merged or left out in reading"] = [
+            ["", "number"],
+            *([w, show(n)] for w, n in data.counts.items()),
+        ]
 
-    overlap = {
+    jaccard = {
         name: {"all": of(data, None)} | {str(style): of(data, style) for style in STYLES}
         for name, of in (("natural pairs", st.natural_overlap), ("inversions", st.inversion_overlap))
     }
     part.tables["Word Jaccard"] = [
         ["", "all", *STYLES, ""],
-        *([name, *(show(v) for v in found.values()), _REFERENCE[name.split()[0]]] for name, found in overlap.items()),
+        *([name, *(show(v) for v in found.values()), _REFERENCE[name.split()[0]]] for name, found in jaccard.items()),
     ]
     told = {style: st.inversion_cue_accuracy(data, style) for style in STYLES}
     cues = {style: st.cue_accuracy(data, style) for style in STYLES}
@@ -68,7 +81,7 @@ def measure(data: StanceData, *, sample: bool = False) -> Part:
         "inversions": len(data.inversions),
         "near_duplicates": {"claims": len(near_claims), "arguments": len(near_arguments)},
         "one_sided": {s: len(ids) for s, ids in data.one_sided().items()},
-        "jaccard": overlap,
+        "jaccard": jaccard,
         "cue_accuracy": cues,
         "inversion_cue_accuracy": told,
         "skeleton_share": len(skeletons) / len(data.arguments) if data.arguments else None,
@@ -84,7 +97,10 @@ def measure(data: StanceData, *, sample: bool = False) -> Part:
             show(len(data.inversions)),
         ],
     ]
-    part.checks = [none_of("texts of both stances to one claim", conflicts)]
+    part.checks = [
+        none_of("texts of both stances to one claim", conflicts),
+        none_of("claims among their own arguments", st.own_arguments(data)),
+    ]
     part.checks += [none_of(f"{what} in two splits", found) for what, found in shared.items()]
     if sample:
         part.checks += _counts(data)
@@ -101,6 +117,44 @@ def measure(data: StanceData, *, sample: bool = False) -> Part:
         part.checks += _inversions(data)
         natural = cues["natural"]
         part.checks += [Check(f"natural: stance from {name}, accuracy", natural[name], 0.65) for name in _CUES]
+    return part
+
+
+def _beside(source: str, sizes: list[st.SplitSizes]) -> list[list[str]]:
+    """The paper's row for a source that it has, and how far ours is from it."""
+    if not _PUBLISHED.is_file():
+        return []
+    page = yaml.safe_load(_PUBLISHED.read_text(encoding="utf-8"))
+    table = page["tables"]["1"]
+    name = _PUBLISHED_NAME.get(source, source)
+    if name not in table["rows"]:
+        return []
+    row = dict(zip(table["columns"], table["rows"][name], strict=True))
+    cells, gap = (
+        [f"S: {name}", show(row["claims"])],
+        ["ours - S", f"{sum(s.claims for s in sizes) - row['claims']:+,}"],
+    )
+    for stance in STANCES:
+        span = f"{row[f'{stance}_min']}-{row[f'{stance}_max']}"
+        cells += [show(row[stance]), f"{row[f'{stance}_per_claim']:.2f} ({span})"]
+        gap += [f"{sum(s.total[stance] for s in sizes) - row[stance]:+,}", ""]
+    return [cells, gap]
+
+
+def overlap(data: StanceData, other: StanceData) -> Part:
+    """How many texts of a source another one has too, and which claims."""
+    part = Part()
+    found = {"claims": shared_claims(data, other), "arguments": shared_arguments(data, other)}
+    part.tables[f"Shared with {other.source}"] = [
+        ["", "of", "equal", "near-duplicate"],
+        *([what, show(f.total), show(len(f.equal)), show(len(f.near))] for what, f in found.items()),
+    ]
+    pairs = [*((text, text) for text in found["claims"].equal), *found["claims"].near]
+    if pairs:
+        part.tables[f"Claims shared with {other.source}"] = [["ours", "theirs"], *map(list, pairs)]
+    part.statistics = {
+        what: {"total": f.total, "equal": len(f.equal), "near": len(f.near)} for what, f in found.items()
+    }
     return part
 
 

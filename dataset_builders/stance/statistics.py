@@ -58,6 +58,13 @@ def conflicts(data: StanceData) -> list[tuple[str, str]]:
     return [(c, a) for c, arguments in data.labels().items() for a, stances in arguments.items() if len(stances) > 1]
 
 
+def own_arguments(data: StanceData) -> list[tuple[str, str]]:
+    """(claim, argument) ids where the argument is the claim itself, word for word."""
+    claim = {c.claim_id: claim_key(c.claim) for c in data.claims}
+    text = {a.argument_id: claim_key(a.text) for a in data.arguments}
+    return [(r.claim_id, r.argument_id) for r in data.relations if claim[r.claim_id] == text[r.argument_id]]
+
+
 def natural_overlap(
     data: StanceData, style: Style | None = None, overlap: Callable[[str, str], float] = jaccard
 ) -> float | None:

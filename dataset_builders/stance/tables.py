@@ -6,10 +6,9 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import pyarrow as pa
 from datasets import Features
 
-from dataset_builders.folder import Table
+from dataset_builders.folder import Table, batches_of
 from dataset_builders.instructions import DEFAULT_QUERY_TEMPLATE, STANCES, UNSEEN, format_query
 from dataset_builders.rows import Row
 from dataset_builders.schema import (
@@ -185,15 +184,10 @@ def inversion_tables(data: StanceData) -> Tables:
 
 def _tables(rows: dict[str, dict[Split, list[Row]]]) -> list[Table]:
     return [
-        Table(config, split, _FEATURES[config], len(items), _batches(items, _FEATURES[config]))
+        Table(config, split, _FEATURES[config], len(items), batches_of(items, _FEATURES[config]))
         for config, splits in rows.items()
         for split, items in splits.items()
     ]
-
-
-def _batches(rows: list[Row], features: Features) -> Iterable[pa.RecordBatch]:
-    batches: list[pa.RecordBatch] = pa.Table.from_pylist(rows, schema=features.arrow_schema).to_batches()
-    return batches
 
 
 def summary(name: str, tables: Tables, licences: Iterable[str]) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 from dataset_builders.atomic import write_bytes
 from hub_models.evaluation import stance
 from hub_models.evaluation.ablation_results import read_ablation
+from hub_models.evaluation.figure_cost import cost_quality
 from hub_models.evaluation.figures_ablation import direction, heatmap, median_query, sensitivity
 from hub_models.evaluation.figures_oblique import gain_by_rank
 from hub_models.evaluation.measured import Table
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
 EXAMPLE_INSTRUCTION = "attack-unseen-04"
 """'Find statements rejecting', the paper's own example."""
 
-_COLOURS = {"precision": "#3a9b5c", "hard": "#c8443a", "semi_hard": "#c9c9c9", "easy": "#7d7d7d"}
+COLOURS = {"precision": "#3a9b5c", "hard": "#c8443a", "semi_hard": "#c9c9c9", "easy": "#7d7d7d"}
 _INK = {"semi_hard": "#8a8a8a"}  # light grey does for an area, not for letters
-_NAMES = {
+NAMES = {
     "precision": "right",
     "hard": "hard: wrong stance",
     "semi_hard": "semi-hard: wrong claim",
@@ -52,7 +53,8 @@ def draw(evaluation: Evaluation, task_name: str) -> list[Path]:
 
     Returns:
         The PNG files: of a stance task the composition, and the example where there is a baseline to set it beside,
-        and those of a word ablation; of an oblique task the gain over the baseline by rank, where there is one.
+        and those of a word ablation; of an oblique task the gain over the baseline by rank, where there is one, and
+        what its rerankers cost, where there are some.
     """
     import matplotlib
 
@@ -62,8 +64,10 @@ def draw(evaluation: Evaluation, task_name: str) -> list[Path]:
             drawn["composition"] = composition(evaluation, task_name)
             drawn["top5"] = top_five(evaluation, task_name) if evaluation.baseline else None
             drawn |= _ablation(evaluation, task_name)
-        elif isinstance(evaluation.judged[task_name], ObliqueJudgements) and evaluation.baseline:
-            drawn["gain"] = gain_by_rank(evaluation.results, task_name, evaluation.baseline)
+        elif isinstance(evaluation.judged[task_name], ObliqueJudgements):
+            if evaluation.baseline:
+                drawn["gain"] = gain_by_rank(evaluation.results, task_name, evaluation.baseline)
+            drawn["cost"] = cost_quality(evaluation.results.tasks[task_name], task_name)
         return [
             save(figure, evaluation.folder / "figures", _stem(task_name, name))
             for name, figure in drawn.items()
@@ -115,7 +119,7 @@ def composition(evaluation: Evaluation, task_name: str) -> Figure:
             labels.append(label)
             for kind in COMPOSITION:
                 share = (run.mean(slice_name, f"{kind}_at_r") if run else None) or 0.0
-                axes.bar(x, share, 0.86, bottom, color=_COLOURS[kind], label=_NAMES[kind] if not x else None)
+                axes.bar(x, share, 0.86, bottom, color=COLOURS[kind], label=NAMES[kind] if not x else None)
                 if share >= 0.06:
                     colour = "black" if kind == "semi_hard" else "white"
                     axes.text(
@@ -168,13 +172,13 @@ def top_five(evaluation: Evaluation, task_name: str) -> Figure | None:
     for x, label, found in ((0.015, "base", base), (0.51, _label(evaluation), tuned)):
         axes.text(x, 0.895, label, va="top", fontsize=10, weight="bold")
         for place, argument_id in enumerate(_top_of(found, claim_id)):
-            y, colour = 0.71 - place * 0.152, _COLOURS[kind_of[argument_id]]
+            y, colour = 0.71 - place * 0.152, COLOURS[kind_of[argument_id]]
             box = FancyBboxPatch(
                 (x, y), 0.475, 0.125, boxstyle="round,pad=0,rounding_size=0.01", fc="white", ec=colour
             )
             box.set_linewidth(2)
             axes.add_patch(box)
-            name, shade = _NAMES[kind_of[argument_id]], _INK.get(kind_of[argument_id], colour)
+            name, shade = NAMES[kind_of[argument_id]], _INK.get(kind_of[argument_id], colour)
             axes.text(x + 0.01, y + 0.117, name, va="top", fontsize=7, color=shade, weight="bold")
             lines = textwrap.wrap(text_of[argument_id], 72, max_lines=3, placeholder=" …")
             axes.text(x + 0.01, y + 0.09, "\n".join(lines), va="top", fontsize=8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hub_models.evaluation.oblique import GAIN_AT
+from hub_models.evaluation.oblique_metrics import GAIN_AT
 from hub_models.evaluation.results import Results
 
 if TYPE_CHECKING:

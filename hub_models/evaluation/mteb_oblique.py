@@ -13,7 +13,7 @@ from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 
 from dataset_builders.sources.obliq_bench import ObliqueTask, ObliqueTaskName
-from hub_models.evaluation.oblique import Judged
+from hub_models.evaluation.oblique_metrics import Judged
 
 MTEB_TASKS: dict[ObliqueTaskName, tuple[str, Judged]] = {
     "twitter": ("OBLIQBenchTwitterRetrieval", "pooled"),

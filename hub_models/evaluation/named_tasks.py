@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dataset_builders.schema import Split
-from dataset_builders.sources import SOURCES, load, obliq_bench
+from dataset_builders.sources import SOURCES, at_hand, load, obliq_bench
 from dataset_builders.sources import oblique as oblique_sources
 from dataset_builders.text import did_you_mean
 from hub_models.evaluation import nanobeir, oblique, stance
@@ -43,7 +43,7 @@ def load_tasks(
         FileNotFoundError: If there is nothing at ``data``, or the Hub's data cannot be had.
     """
     families = {
-        FAMILY: ["sample-stance"],  # the embedded one
+        FAMILY: [f"{source}-{FAMILY}" for source in at_hand()] if FAMILY in names else [],
         OBLIQUE: [_oblique_name(*pair) for pair in oblique_sources.at_hand()] if OBLIQUE in names else [],
     }
     known = [f"{source}-{FAMILY}" for source in SOURCES]

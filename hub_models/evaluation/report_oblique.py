@@ -7,12 +7,13 @@ from collections.abc import Iterator
 
 from dataset_builders.instructions import OUR_OBLIQUE_INSTRUCTIONS
 from dataset_builders.sources.oblique import BENCH
-from hub_models.evaluation.oblique import GAIN_AT, MAIN, UNIT
+from hub_models.evaluation.oblique_metrics import GAIN_AT, MAIN
+from hub_models.evaluation.oblique_table import FEW_GROUPS, UNIT
 from hub_models.evaluation.published import oblique_tables
+from hub_models.evaluation.report_rerank import rerank_lines, run_label
 from hub_models.evaluation.results import Comparison, Results, RunResult, TaskResult
 
 WIDTH = 114
-FEW_GROUPS = 14
 """Below so many units a 95 % percentile interval covers less than 91 % (`significance.paired_differences`)."""
 
 _UNCLEAR = "°"
@@ -25,7 +26,6 @@ _COLUMNS = {
     "recall_at_100": "R@100",
     "recall_at_1000": "R@1000",
 }
-_STRATEGIES = {"claim_only": " · query alone", "dense": "", "bm25": "", "random": ""}
 
 
 def oblique_table(results: Results, task_name: str, baseline: Results | None = None) -> str:
@@ -58,12 +58,12 @@ def oblique_table(results: Results, task_name: str, baseline: Results | None = N
         lines.append({"overall": f"all {n} queries", "clean": f"without development: {n}"}.get(slice_name, slice_name))
         for owner in [baseline, results] if baseline else [results]:
             for run in owner.tasks[task_name].runs:
-                name = owner.model.id.split("/")[-1] + _STRATEGIES.get(run.strategy, f" · {run.strategy}")
+                name = owner.model.id.split("/")[-1] + run_label(run)
                 lines.append(_line(f"  {name}", _means(run, slice_name, pooled)))
         for run in task.runs:
             differences = {c.metric: c for c in run.compare if c.slice == slice_name and _is_of(c, baseline)}
             if differences:
-                label = f"  difference{_STRATEGIES.get(run.strategy, '')}"
+                label = f"  difference{run_label(run)}"
                 lines.append(_line(label, [_delta(differences.get(f"{m}_gold")) for m in _COLUMNS]))
     lines += _published(task)
     return "\n".join([*lines, "─" * WIDTH, *_notes(task, baseline)]) + "\n"
@@ -108,7 +108,9 @@ def _notes(task: TaskResult, baseline: Results | None) -> Iterator[str]:
     if any(not c.excludes_zero for run in task.runs for c in run.compare if _is_of(c, baseline)):
         yield f"{_UNCLEAR} The interval of the difference includes 0."
     for run in task.runs:
-        yield from _behind(run, baseline)
+        if "cost" not in run.diagnostics:
+            yield from _behind(run, baseline)
+    yield from rerank_lines(task)
 
 
 def _behind(run: RunResult, baseline: Results | None) -> Iterator[str]:

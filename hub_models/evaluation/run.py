@@ -12,14 +12,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from hub_models import trained_claims
-from hub_models.evaluation import diagnostics, nanobeir, oblique, stance_table
+from hub_models.evaluation import diagnostics, nanobeir, oblique_table, stance_table
 from hub_models.evaluation.ablation_results import KEY as ABLATION
 from hub_models.evaluation.ablation_results import add_ablation, read_ablation
 from hub_models.evaluation.measured import OWN, Measured, Table, run_name
 from hub_models.evaluation.named_tasks import Task, Tasks, load_tasks
 from hub_models.evaluation.nanobeir import NanoBEIR
 from hub_models.evaluation.oblique import ObliqueJudgements
+from hub_models.evaluation.oblique_metrics import MAIN as OBLIQUE_MAIN
 from hub_models.evaluation.places import check_writable, default_folder
 from hub_models.evaluation.results import (
     RESULTS_NAME,
@@ -35,7 +38,7 @@ from hub_models.evaluation.results import (
 from hub_models.evaluation.stance import Judgements
 from hub_models.evaluation.stance_ranking import with_ceilings
 from hub_models.evaluation.systems import Encoder, LateInteraction, Reference, System, is_reference, system
-from hub_models.evaluation.variants import Variant
+from hub_models.evaluation.variants import ObliqueVariant, Variant
 from hub_models.processes import rank_and_count
 
 __all__ = ["Evaluation", "Tasks", "evaluate_model", "load_tasks", "read_table", "share_encoding"]
@@ -69,7 +72,9 @@ def evaluate_model(
     late_interaction: bool = False,
     cache: Path | None = None,
     variants: Sequence[Variant] = (),
+    oblique_variants: Sequence[ObliqueVariant] = (),
     ablation: bool = False,
+    query_template: str | None = None,
 ) -> Evaluation:
     """Measure a model, and a baseline to compare it with, on some tasks.
 
@@ -84,18 +89,26 @@ def evaluate_model(
         cache: Folder that keeps the vectors of oblique tasks: a killed evaluation goes on where it was.
         variants: What is measured of the stance tasks beside the dense run, each as a run of its own. The baseline is
             measured with those that take it.
+        oblique_variants: The same of oblique tasks, beside their first run. The baseline is measured without them.
         ablation: Delete the words of stance queries one at a time, of model and baseline (`ablation`).
+        query_template: Formats the model's queries in place of its own template: of a base, that of its adapters.
 
     Raises:
         FileNotFoundError: If a model, a results file or a baseline's per-query values are not there.
         OSError: If the results cannot be written to their folder; nothing is encoded then.
         ValueError: If the baseline's results are of other data or lack a run, its per-query values are others, a model
-            gives no usable vectors, late interaction is given a stance task, or a variant no encoder that takes it.
+            gives no usable vectors, late interaction is given a stance task, or a variant no encoder that takes it or
+            other tasks than its own.
     """
     stances = [name for name, judged in tasks.items() if isinstance(judged, Judgements)]
     if stances and late_interaction:
         raise ValueError(
             f"got {', '.join(stances)}, wanted oblique tasks: late interaction is not measured on stance tasks"
+        )
+    if oblique_variants and late_interaction:
+        raise ValueError(
+            f"got late interaction and the further runs {_named(oblique_variants)}, wanted a model with one vector a "
+            "text, bm25 or random"
         )
     if ablation and (not stances or is_reference(model)):
         raise ValueError(
@@ -117,6 +130,8 @@ def evaluate_model(
         check_writable(other_folder)
     check_writable(folder)
     measurable = LateInteraction(model) if late_interaction else system(model, cache)
+    if query_template is not None and isinstance(measurable, Encoder):
+        measurable.query_template = query_template
     refused = [v for v in variants if not (isinstance(measurable, Encoder) and v.takes(measurable))]
     if refused:
         raise ValueError(f"{model}: got {_named(refused)}, wanted what this model can do; {refused[0].needs}")
@@ -125,7 +140,7 @@ def evaluate_model(
         taken = [v for v in variants if isinstance(reference, Encoder) and v.takes(reference)]
         other = _measure(reference, tasks, other_folder, taken, ablation=ablation)
     base = reference if isinstance(reference, Encoder) and reference.is_base_of(measurable) else None
-    results = _measure(measurable, tasks, folder, variants, base, ablation)
+    results = _measure(measurable, tasks, folder, variants, base, oblique_variants, ablation)
     if other is not None and other_folder is not None:
         for name in tasks:
             ours, theirs = (results.tasks[name], folder), (other.tasks[name], other_folder)
@@ -156,7 +171,7 @@ def share_encoding(model: str, tasks: Tasks, cache: Path | None, baseline: str |
     return True
 
 
-def _named(variants: Sequence[Variant]) -> str:
+def _named(variants: Sequence[Variant | ObliqueVariant]) -> str:
     return ", ".join(run_name(v.strategy, v.params) for v in variants)
 
 
@@ -166,6 +181,7 @@ def _measure(
     folder: Path,
     variants: Sequence[Variant] = (),
     base: Encoder | None = None,
+    oblique_variants: Sequence[ObliqueVariant] = (),
     ablation: bool = False,
 ) -> Results:
     """Bring ``folder/results.json`` up to date for these tasks. Tasks measured by other code or weights are
@@ -184,9 +200,9 @@ def _measure(
             results.write(path)
         else:
             logger.info("%s on %s: already measured, %s", measurable.info.id, name, path)
-        for variant in variants:
-            if task.run(variant.strategy, variant.params) is None and isinstance(judged, Judgements):
-                assert isinstance(measurable, Encoder)
+        further: Sequence[Variant | ObliqueVariant] = variants if isinstance(judged, Judgements) else oblique_variants
+        for variant in further:
+            if task.run(variant.strategy, variant.params) is None and not isinstance(judged, NanoBEIR):
                 logger.info("%s on %s: %s", measurable.info.id, name, run_name(variant.strategy, variant.params))
                 task.runs.append(_variant_run(folder, task, name, judged, variant, measurable))
                 results.write(path)
@@ -243,19 +259,34 @@ def _run(folder: Path, name: str, judged: Task, strategy: Strategy, found: Measu
 
 
 def _variant_run(
-    folder: Path, task: TaskResult, name: str, judged: Judgements, variant: Variant, measurable: Encoder
+    folder: Path,
+    task: TaskResult,
+    name: str,
+    judged: Judgements | ObliqueJudgements,
+    variant: Variant | ObliqueVariant,
+    measurable: System,
 ) -> RunResult:
-    found = variant.measure(judged, measurable)
-    table = with_ceilings(found.table, read_table(folder, task, "claim_only"))
+    found = variant.measure(judged, measurable)  # type: ignore[arg-type]  # evaluate_model has seen to it
+    table = found.table
+    first = read_table(folder, task, task.runs[0].strategy, task.runs[0].params)
+    if isinstance(judged, Judgements):
+        table = with_ceilings(table, read_table(folder, task, "claim_only"))
     run = _run(folder, name, judged, variant.strategy, replace(found, table=table, params=variant.params))
-    run.compare = stance_table.compare(table, read_table(folder, task, "dense"), OWN)
+    compare = stance_table.compare if isinstance(judged, Judgements) else oblique_table.compare
+    run.compare = compare(table, _those_of(first, table), OWN)
     return run
+
+
+def _those_of(table: Table, asked: Table) -> Table:
+    """The rows of the queries in another table: a variant may be asked with the unseen instructions alone."""
+    rows = np.isin(table["query_id"].astype(str), asked["query_id"].astype(str))
+    return {name: column[rows] for name, column in table.items()}
 
 
 def _read(judged: Task, table: Table) -> tuple[dict[str, dict[str, Metric]], dict[str, Any]]:
     """The slices and the diagnostics of a table."""
     if isinstance(judged, ObliqueJudgements):
-        return oblique.summarise(table, len(judged.documents)), diagnostics.describe(table, oblique.MAIN)
+        return oblique_table.summarise(table, len(judged.documents)), diagnostics.describe(table, OBLIQUE_MAIN)
     if isinstance(judged, NanoBEIR):
         return nanobeir.summarise(table), {}
     behind = diagnostics.describe(diagnostics.comparable(table), STANCE_MAIN)
@@ -306,7 +337,7 @@ def _compare(judged: Task, task: TaskResult, folder: Path, other: TaskResult, ot
     """Hold each run against the baseline's run of the same kind, or against its first one. Bare claims of a stance
     task are other queries, so they have no other run to be held against."""
     is_oblique, is_ordinary = isinstance(judged, ObliqueJudgements), isinstance(judged, NanoBEIR)
-    family = oblique if is_oblique else nanobeir if is_ordinary else stance_table
+    family = oblique_table if is_oblique else nanobeir if is_ordinary else stance_table
     for run in task.runs:
         theirs = other.run(run.strategy, run.params) or other.run(run.strategy, {})
         if theirs is None and run.strategy == "claim_only" and not is_oblique:
@@ -314,12 +345,13 @@ def _compare(judged: Task, task: TaskResult, folder: Path, other: TaskResult, ot
         theirs = theirs or other.runs[0]
         ours = read_table(folder, task, run.strategy, run.params)
         baseline = read_table(other_folder, other, theirs.strategy, theirs.params)
+        baseline = baseline if is_ordinary else _those_of(baseline, ours)
         own = [c for c in run.compare if c.baseline == OWN]
         run.compare = [*own, *family.compare(ours, baseline, name)]
         if is_ordinary:
             continue
         pair = diagnostics.comparable(ours), diagnostics.comparable(baseline)
-        contrast = diagnostics.contrast(*pair, oblique.MAIN if is_oblique else STANCE_MAIN)
+        contrast = diagnostics.contrast(*pair, OBLIQUE_MAIN if is_oblique else STANCE_MAIN)
         run.diagnostics["against"] = {"baseline": name, "strategy": theirs.strategy, **contrast}
 
 

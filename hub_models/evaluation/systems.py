@@ -15,12 +15,13 @@ from sentence_transformers import SentenceTransformer
 from hub_models import encoder, trained_claims
 from hub_models.adapter import adapter_off, adapter_scaled
 from hub_models.corpus import encode_corpus
-from hub_models.evaluation import nanobeir, oblique, stance_runs
+from hub_models.evaluation import nanobeir, oblique_runs, stance_runs
 from hub_models.evaluation.measured import Measured
 from hub_models.evaluation.metrics import Float32
 from hub_models.evaluation.named_tasks import Task
 from hub_models.evaluation.nanobeir import NanoBEIR
 from hub_models.evaluation.oblique import ObliqueJudgements, query_texts
+from hub_models.evaluation.oblique_ranking import BlockScores, per_query
 from hub_models.evaluation.results import ModelInfo, Strategy
 from hub_models.evaluation.stance import Judgements
 
@@ -102,15 +103,19 @@ class Encoder:
             base: This encoder's base, if it is at hand: what it has encoded need not be encoded again.
         """
         if isinstance(judged, ObliqueJudgements):
-            return oblique.evaluate(judged, self.query_template, self._encode_kept)
+            return oblique_runs.evaluate(judged, self.query_template, self._encode_kept)
         if isinstance(judged, NanoBEIR):
             return {"dense": nanobeir.evaluate(judged, self._loaded)}
         encode_base = base.encode if base else self.encode_base if self.info.adapter_sha256 else None
         return stance_runs.evaluate(judged, self.query_template, self.encode, encode_base)
 
+    def oblique_scores(self, judged: ObliqueJudgements) -> BlockScores:
+        """What its run ``dense`` ranks an oblique task by."""
+        return oblique_runs.dense_scores(judged, self.query_template, self._encode_kept)
+
     def share(self, judged: ObliqueJudgements) -> None:
         """Encode what `search` will want, into the cache."""
-        self._encode_kept(oblique.all_texts(judged, self.query_template))
+        self._encode_kept(oblique_runs.all_texts(judged, self.query_template))
 
     def _encode_kept(self, texts: Sequence[str]) -> Float32:
         return encode_corpus(texts, self._loaded, cache_dir=self._cache)
@@ -139,9 +144,11 @@ class Reference:
             return {self.name: stance_runs.evaluate_reference(judged, self.seed)}
         if isinstance(judged, NanoBEIR):
             raise TypeError(f"{judged.source}: only single-vector encoders are measured on it")
-        if self.seed is None:
-            return {self.name: oblique.evaluate_bm25(judged)}
-        return {self.name: oblique.evaluate_random(judged, self.seed)}
+        return {self.name: oblique_runs.evaluate_reference(judged, self.seed)}
+
+    def oblique_scores(self, judged: ObliqueJudgements) -> BlockScores:
+        """What its run ranks an oblique task by."""
+        return oblique_runs.bm25_scores(judged) if self.seed is None else oblique_runs.random_scores(judged, self.seed)
 
 
 class LateInteraction:
@@ -189,7 +196,7 @@ class LateInteraction:
                 similar: Float32 = self._model.similarity(queries[rows], documents).float().cpu().numpy()
                 return similar[:, column]
 
-            table = oblique.per_query(judged, scores)
+            table = per_query(judged, scores)
             found[strategy] = Measured(table, {"encode_and_rank_s": time.perf_counter() - start}, self.params)
             start = time.perf_counter()
         return found

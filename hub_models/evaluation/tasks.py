@@ -30,6 +30,8 @@ from dataset_builders.sources.obliq_bench import ObliqueTask
 from dataset_builders.stance.data import StanceData
 from hub_models.evaluation import oblique
 from hub_models.evaluation.metrics import STANCE_BIT, rank
+from hub_models.evaluation.oblique_metrics import DEPTH, MAIN, METRICS
+from hub_models.evaluation.oblique_ranking import measure_ranking
 from hub_models.evaluation.stance import judge, queries_of
 from hub_models.evaluation.stance_ranking import values_of_ranking
 
@@ -145,7 +147,7 @@ class StanceRetrieval(AbsTaskRetrieval):  # type: ignore[misc]
 class ObliqueRetrieval(AbsTaskRetrieval):  # type: ignore[misc]
     """Queries that name a latent attribute, behind the task's instruction.
 
-    Scores are `oblique.METRICS` under their own names, those that mean something on the corpus: what ``evaluate.py``
+    Scores are `METRICS` under their own names, those that mean something on the corpus: what ``evaluate.py``
     reports as its slice ``overall``, to 1e-6. MTEB's own (``ndcg_at_10`` …) are over gold. Documents that may not be
     returned for a query are taken out before the cut, by fetching as many more.
 
@@ -183,13 +185,13 @@ class ObliqueRetrieval(AbsTaskRetrieval):  # type: ignore[misc]
             modalities=["text"],
             eval_splits=[split],
             eval_langs=["eng-Latn"],
-            main_score=oblique.MAIN,
+            main_score=MAIN,
             dataset={"path": source, "revision": self._judged.revision},
             is_public=True,
         )
         super().__init__()
         # One more, so that a tie at the cut is seen whole more often than not; exclusions come on top.
-        self._top_k = oblique.DEPTH + 1 + max(len(e) for e in self._judged.excluded)
+        self._top_k = DEPTH + 1 + max(len(e) for e in self._judged.excluded)
 
     @property
     def metadata(self) -> TaskMetadata:
@@ -235,13 +237,13 @@ class ObliqueRetrieval(AbsTaskRetrieval):  # type: ignore[misc]
         column = {d: i for i, d in enumerate(judged.documents)}
         first: dict[str, str] = {}
         twin = {d: first.setdefault(t, d) for d, t in zip(judged.documents, judged.texts, strict=True)}
-        order = np.full((len(judged.queries), min(oblique.DEPTH, len(judged.documents))), -1)
+        order = np.full((len(judged.queries), min(DEPTH, len(judged.documents))), -1)
         for row, query in enumerate(judged.queries):
             found = results[query.query_id]
             ranking = rank({i: found.get(twin[i], s) for i, s in found.items()})[: order.shape[1]]
             order[row, : len(ranking)] = [column[i] for i in ranking]
-        table = oblique.measure_ranking(judged, order, np.full(len(order), False))
-        return {metric: float(table[metric].mean()) for metric in oblique.METRICS if metric in table}
+        table = measure_ranking(judged, order, np.full(len(order), False))
+        return {metric: float(table[metric].mean()) for metric in METRICS if metric in table}
 
 
 class _Excluding:

@@ -1,13 +1,14 @@
-"""A further way of searching a stance task with an encoder: what fusion, levers and rerankers have in common."""
+"""Further ways of searching a task: what fusion, levers and rerankers have in common."""
 
 from __future__ import annotations
 
 from typing import Any, Protocol
 
 from hub_models.evaluation.measured import Measured
+from hub_models.evaluation.oblique import ObliqueJudgements
 from hub_models.evaluation.results import Strategy
 from hub_models.evaluation.stance import Judgements
-from hub_models.evaluation.systems import Encoder
+from hub_models.evaluation.systems import Encoder, Reference
 
 
 class Variant(Protocol):
@@ -34,6 +35,21 @@ class Variant(Protocol):
         ...
 
     def measure(self, judged: Judgements, encoder: Encoder) -> Measured:
-        """Search. The queries are all of `stance.queries_of` with the encoder's template, as in its dense run; the
-        table is one of `stance_ranking.per_query`, to which the ceilings are added by the caller."""
+        """Search. The queries are those of `stance.queries_of` with the encoder's template, as in its dense run, or
+        some of them; the table is one of `stance_ranking.per_query`, to which the ceilings are added by the caller.
+        """
+        ...
+
+
+class ObliqueVariant(Protocol):
+    """One run that is added to those which an oblique task has in any case. The baseline is measured without it."""
+
+    @property
+    def strategy(self) -> Strategy: ...
+
+    @property
+    def params(self) -> dict[str, Any]: ...
+
+    def measure(self, judged: ObliqueJudgements, searched: Encoder | Reference) -> Measured:
+        """Search. The queries are those of the task's first run, with which it is compared."""
         ...

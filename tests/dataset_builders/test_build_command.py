@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from builders import write_jsonl
 from click.testing import Result
@@ -13,6 +14,8 @@ from datasets import load_dataset
 from typer.testing import CliRunner
 
 from dataset_builders.__main__ import app
+from dataset_builders.folder import shards
+from dataset_builders.sources import obliq_bench
 
 
 def run(*arguments: object) -> Result:
@@ -108,7 +111,7 @@ def test_one_sided_claims_are_reported(tmp_path: Path) -> None:
     [
         (["sample-stance-triplet"], "Did you mean 'sample-stance-triplets'?"),
         (["smaple-stance-triplets"], "Did you mean 'sample'?"),
-        (["triplets"], "wanted {source}-stance-{kind} with a kind of ['triplets', 'arguments', 'inversions']"),
+        (["triplets"], "wanted {source}-{kind} with a kind of ['stance-triplets', 'stance-arguments', "),
         (["my-stance-arguments"], "got the source 'my', wanted one of"),
         (["sample-stance-inversions", "--triplets", "9"], "--triplets is for sample-stance-triplets"),
         (["sample-stance-triplets", "--triplets", "0"], "got 0 triplets, wanted at least 1"),
@@ -171,3 +174,32 @@ def test_figures_are_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: py
     assert out.read_text() == "old" and list(tmp_path.iterdir()) == [out]
     assert run("check", "sample", "--out", out).exit_code == 0
     assert json.loads(out.read_text())
+
+
+def test_the_oblique_benchmark_is_the_sample_split_by_split(tmp_path: Path) -> None:
+    out = tmp_path / "bench"
+    assert run("build", "sample-obliq-bench", "--out", out).exit_code == 0
+    found = shards(out)
+    origin = {"source": "sample", "licence": "cc-by-4.0"}
+    for name in obliq_bench.TASKS:
+        for split in ("validation", "test"):
+            task = obliq_bench.read(name).restrict(split)
+            rows = {
+                part: pq.read_table(found[f"{name}-{part}"][split][0], partitioning=None).to_pylist()
+                for part in ("corpus", "queries", "qrels", "excluded")
+                if f"{name}-{part}" in found
+            }
+            assert {r["_id"]: r["text"] for r in rows["corpus"]} == {i: d.text for i, d in task.corpus.items()}
+            assert {r["_id"]: r["group_id"] for r in rows["queries"]} == {
+                i: q.attribute for i, q in task.queries.items()
+            }
+            assert [(r["query-id"], r["corpus-id"], r["score"]) for r in rows["qrels"]] == [
+                (q, d, grade) for q, grades in task.qrels.items() for d, grade in grades.items()
+            ]
+            excluded: dict[str, set[str]] = {}
+            for r in rows.get("excluded", []):
+                excluded.setdefault(r["query-id"], set()).add(r["corpus-id"])
+            assert excluded == {q: set(ids) for q, ids in task.excluded.items()}
+            assert all(row.items() >= origin.items() for part in rows.values() for row in part)
+    assert not [config for config in found if config.endswith("pooled")]  # the sample was not pooled
+    assert "wanted sample-obliq-bench" in run("build", "my-obliq-bench", "--out", tmp_path / "other").output

@@ -288,6 +288,25 @@ def test_perspectrum(external: Path) -> None:
     assert [c.split for c in equal] == ["train", "validation"] and len({c.group_id for c in equal}) == 1
 
 
+def test_perspectrum_has_the_published_counts(external: Path) -> None:
+    """541 and 139 claims, perspective ids by stance, and claims with both stances, as in version 1.0."""
+    folder = external / "perspectrum"
+    split = json.loads((folder / "dataset_split_v1.0.json").read_text())
+    rows = json.loads((folder / "perspectrum_with_answers_v1.0.json").read_text())
+    assert Counter(split[str(row["cId"])] for row in rows) == {"train": 541, "dev": 139}
+    ids: Counter[tuple[str, str]] = Counter()
+    for row in rows:
+        for cluster in row["perspectives"]:
+            ids[split[str(row["cId"])], cluster["stance_label_3"]] += len(cluster["pids"])
+    assert [ids["train", "SUPPORT"], ids["train", "UNDERMINE"]] == [3599, 3379]
+    assert [ids["dev", "SUPPORT"], ids["dev", "UNDERMINE"]] == [1047, 1024]
+    data = sources.load("perspectrum", folder)
+    for name, both in (("train", 406), ("validation", 110)):
+        sides = data.restrict({name}).one_sided()
+        assert Counter(c.split for c in data.claims)[name] - len({*sides["support"], *sides["attack"]}) == both
+    assert data.counts == {"claims that repeat another, merged": 1, "arguments that repeat another, merged": 2}
+
+
 def test_perspectrum_says_which_file_is_missing(tmp_path: Path) -> None:
     (tmp_path / "perspectrum_with_answers_v1.0.json").write_text("[]")
     with pytest.raises(FileNotFoundError, match=r"perspective_pool_v1.0.json.*not found; wanted the files of"):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hub_models.evaluation.oblique import MAIN
+from hub_models.evaluation.oblique_metrics import MAIN
 from hub_models.evaluation.results import Results, read_per_query
 
 FOLDER = Path(__file__).resolve().parents[2] / "results"

@@ -172,6 +172,6 @@ def test_the_changelog_has_the_version_that_is_built() -> None:
 def test_paths_named_in_these_pages_exist(name: str) -> None:
     text = (ROOT / name).read_text()
     named = re.findall(r"`((?:\w[\w.-]*/)+[\w.-]*|[\w-]+\.(?:py|md|txt|toml|cff))`", text)
-    elsewhere = ("data/", "runs/", "results/local", "hub_models/model_cards", "__main__.py")
+    elsewhere = ("data/", "runs/", "results/local", "dataset_builders/model_cards", "__main__.py")
     missing = [path for path in named if not path.startswith(elsewhere) and not (ROOT / path).exists()]
     assert missing == []

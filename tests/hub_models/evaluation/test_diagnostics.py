@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hub_models.__main__ import app
-from hub_models.evaluation import oblique, stance, stance_runs, stance_table
+from hub_models.evaluation import oblique, oblique_runs, oblique_table, stance, stance_runs, stance_table
 from hub_models.evaluation.diagnostics import comparable, contrast, describe
 from hub_models.evaluation.results import write_per_query
 from tests.hub_models.evaluation.helpers import random_data, random_encoder
@@ -97,10 +97,10 @@ def test_what_cannot_be_read_is_refused():
 
 def test_both_families_and_every_file_of_theirs(tmp_path):
     """A stance file is described over the unseen instructions and all documents, which is what its mean is over."""
-    task = oblique.evaluate_random(oblique.judge(random_task(0), "made"), 0).table
+    task = oblique_runs.evaluate_reference(oblique.judge(random_task(0), "made"), 0).table
     claims = stance_runs.evaluate(stance.judge(random_data(0), "test"), "{instruction} {claim}", random_encoder(0))
     means = {
-        MAIN: oblique.summarise(task, 1300)["overall"][MAIN].mean,
+        MAIN: oblique_table.summarise(task, 1300)["overall"][MAIN].mean,
         "precision_at_r": stance_table.summarise(claims["dense"].table)["overall"]["precision_at_r"].mean,
     }
     for (metric, mean), columns in zip(means.items(), (task, claims["dense"].table), strict=True):

@@ -136,9 +136,9 @@ def test_runs_stand_beside_the_dense_one_and_are_compared_with_it(tasks, run, tm
     assert [run_name(r.strategy, r.params) for r in task.runs] == [
         "dense",
         "claim_only",
-        "dense-0.5",
-        "hybrid-0.1-s-0.5",
-        "hybrid-0.15-s-0.5",
+        "dense-adapter_scale-0.5",
+        "hybrid-weight-0.1-lexical-s-adapter_scale-0.5",
+        "hybrid-weight-0.15-lexical-s-adapter_scale-0.5",
     ]
     assert task.runs[3].params == {"weight": 0.1, "lexical": "s", "adapter_scale": 0.5}
     for ours, theirs in zip(task.runs, plain.runs, strict=False):
@@ -153,7 +153,7 @@ def test_runs_stand_beside_the_dense_one_and_are_compared_with_it(tasks, run, tm
     assert set(fused.slices["overall"]) == set(task.runs[0].slices["overall"]), "ceilings too"
     assert [r.strategy for r in found.baseline.tasks[NAME].runs] == ["dense", "claim_only"], "it has no adapter"
     text = table(found.results, NAME, found.baseline)
-    assert "hybrid-0.1-s-0.5 · overall, and its difference to the dense run" in text
+    assert "hybrid-weight-0.1-lexical-s-adapter_scale-0.5 · overall, and its difference to the dense run" in text
     assert max(map(len, text.splitlines())) <= 120
     assert Results.read(found.results_path) == found.results
 
@@ -243,7 +243,7 @@ def test_a_lever_out_of_range_is_refused(tasks, run, levers, words):
 
 @pytest.mark.parametrize("model", [BASE, "bm25"])
 def test_levers_need_an_adapter(tasks, tmp_path, model):
-    with pytest.raises(ValueError, match=r"got dense-0.5, wanted what this model can do; a scale and an anchor need"):
+    with pytest.raises(ValueError, match=r"got dense-anchor-0.5, wanted what this model can do; a scale"):
         evaluate_model(model, tasks, out=tmp_path / "out", variants=variants(model, tasks, anchor=0.5))
     assert not (tmp_path / "out").exists()
 
@@ -261,7 +261,7 @@ def test_the_command(tmp_path, run):
     arguments = ["--model", str(run), "--tasks", NAME, "--data", str(data), "--out", str(tmp_path / "out")]
     result = CliRunner().invoke(command.app, [*arguments, "--hybrid", "0.1", "--lexical", "s", "--anchor", "0.5"])
     assert result.exit_code == 0, result.output
-    assert "hybrid-0.1-s-0.5 · overall" in result.output
+    assert "hybrid-weight-0.1-lexical-s-anchor-0.5 · overall" in result.output
     result = CliRunner().invoke(command.app, [*arguments, "--hybrid", "2"])
     assert result.exit_code == 1 and "error: --hybrid: got '2', wanted numbers from 0 to 1" in result.output
 
@@ -269,4 +269,5 @@ def test_the_command(tmp_path, run):
 def test_run_names_are_file_names_and_told_apart():
     names = [run_name("rerank", {"policy": f"cross-encoder:a{sign}b", "depth": 100}) for sign in "/-:"]
     assert len(set(names)) == 3 and all(set(n) <= set("abcdefghijklmnopqrstuvwxyz0123456789-._") for n in names)
-    assert run_name("dense", {}) == "dense" and run_name("hybrid", {"weight": 0.1}) == "hybrid-0.1"
+    assert run_name("dense", {}) == "dense" and run_name("hybrid", {"weight": 0.1}) == "hybrid-weight-0.1"
+    assert run_name("dense", {"adapter_scale": 0.5}) != run_name("dense", {"anchor": 0.5})

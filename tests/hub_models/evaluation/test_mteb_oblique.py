@@ -9,7 +9,9 @@ from dataset_builders.sources.obliq_bench import TASKS
 from dataset_builders.sources.oblique import load
 from hub_models.corpus import encode_corpus
 from hub_models.evaluation.mteb_oblique import MTEB_TASKS, mteb_task
-from hub_models.evaluation.oblique import evaluate, judge, summarise
+from hub_models.evaluation.oblique import judge
+from hub_models.evaluation.oblique_runs import evaluate
+from hub_models.evaluation.oblique_table import summarise
 from tests.hub_models.evaluation.oblique_data import topical_task
 
 

@@ -13,22 +13,13 @@ import pytest
 
 from dataset_builders.instructions import OBLIQUE_INSTRUCTIONS, OUR_OBLIQUE_INSTRUCTIONS
 from dataset_builders.sources.obliq_bench import TASKS
-from hub_models.evaluation import oblique
+from hub_models.evaluation import oblique_ranking
 from hub_models.evaluation.metrics import rank
-from hub_models.evaluation.oblique import (
-    METRICS,
-    SHUFFLED,
-    compare,
-    evaluate,
-    evaluate_bm25,
-    evaluate_random,
-    judge,
-    measure_ranking,
-    per_query,
-    query_texts,
-    slices_of,
-    summarise,
-)
+from hub_models.evaluation.oblique import judge, query_texts
+from hub_models.evaluation.oblique_metrics import METRICS, SHUFFLED
+from hub_models.evaluation.oblique_ranking import measure_ranking, per_query
+from hub_models.evaluation.oblique_runs import evaluate, evaluate_reference
+from hub_models.evaluation.oblique_table import compare, slices_of, summarise
 from tests.hub_models.evaluation.helpers import random_encoder
 from tests.hub_models.evaluation.oblique_data import oblique_task, random_task
 
@@ -85,7 +76,7 @@ def test_recall_at_1000_of_a_corpus_that_is_large_enough():
 def test_blocks_change_nothing(monkeypatch):
     judged, encode = judge(random_task(1), "made"), random_encoder(1)
     whole = evaluate(judged, TEMPLATE, encode)["dense"].table
-    monkeypatch.setattr(oblique, "_BLOCK", 1)
+    monkeypatch.setattr(oblique_ranking, "_BLOCK", 1)
     parts = evaluate(judged, TEMPLATE, encode)["dense"].table
     assert whole.keys() == parts.keys()
     for name in whole:
@@ -111,10 +102,10 @@ def test_excluded_documents_give_their_ranks_to_the_next_and_are_not_relevant():
 def test_no_list_of_queries_times_corpus_is_built(monkeypatch):
     """What is ranked is the depth and the largest exclusion, whatever the corpus."""
     depths = []
-    real = oblique.rank_columns
-    monkeypatch.setattr(oblique, "rank_columns", lambda s, depth: depths.append(depth) or real(s, depth))
+    real = oblique_ranking.rank_columns
+    monkeypatch.setattr(oblique_ranking, "rank_columns", lambda s, depth: depths.append(depth) or real(s, depth))
     task = random_task(0, n_documents=5000)
-    evaluate_random(judge(task, "made"), seed=0)
+    evaluate_reference(judge(task, "made"), seed=0)
     assert depths == [1001 + max(len(d) for q, d in task.excluded.items() if q != "q 0")]
 
 
@@ -125,7 +116,7 @@ def test_a_query_that_finds_nothing_scores_0_and_stays_in_the_mean():
     documents = {"a": "apples", "b": "bees", "c": "cats"}
     queries = {"q1": "bees", "q2": "zebras"}
     judged = judge(oblique_task(documents, queries, {"q1": {"b": 1}, "q2": {"c": 1}}), "made")
-    table = evaluate_bm25(judged).table
+    table = evaluate_reference(judged, None).table
     assert [list(t) for t in table["top"]] == [["b"], []]
     assert list(table["ndcg_at_10_gold"]) == [1.0, 0.0]
     found = summarise(table, 3)["overall"]["ndcg_at_10_gold"]
@@ -161,7 +152,7 @@ def test_dangling_judgements_lower_the_ceiling():
 
 def test_what_is_null_says_why():
     judged = judge(oblique_task({f"d{i}": str(i) for i in range(400)}, {"q": "q"}, {"q": {"d1": 1}}), "made")
-    found = summarise(evaluate_random(judged, 0).table, 400)["overall"]
+    found = summarise(evaluate_reference(judged, 0).table, 400)["overall"]
     assert set(found) == set(METRICS)
     assert found["recall_at_10_gold"].mean is not None
     assert found["recall_at_50_gold"].reason == "50 is over 10% of a corpus of 400 documents"
@@ -172,7 +163,7 @@ def test_what_is_null_says_why():
 
 def test_a_corpus_smaller_than_every_cut():
     judged = judge(oblique_task({"a": "x"}, {"q": "q"}, {"q": {"a": 1}}), "made")
-    for table in (evaluate_random(judged, 0).table, evaluate(judged, TEMPLATE, random_encoder(0))["dense"].table):
+    for table in (evaluate_reference(judged, 0).table, evaluate(judged, TEMPLATE, random_encoder(0))["dense"].table):
         assert list(table["ndcg_at_50_gold"]) == [1.0]
 
 
@@ -190,13 +181,13 @@ def test_a_nan_is_an_error():
 def test_chance_hangs_on_seed_and_query_alone():
     task = random_task(0)
     judged = judge(task, "made")
-    table = evaluate_random(judged, 0).table
-    again, other = evaluate_random(judged, 0).table, evaluate_random(judged, 1).table
+    table = evaluate_reference(judged, 0).table
+    again, other = evaluate_reference(judged, 0).table, evaluate_reference(judged, 1).table
     assert [list(t) for t in table["top"]] == [list(t) for t in again["top"]] != [list(t) for t in other["top"]]
     one = judge(replace(task, queries={"q 4": task.queries["q 4"]}, qrels={"q 4": task.qrels["q 4"]},
                         excluded={}, pooled=None), "made")  # fmt: skip
     row = list(table["query_id"]).index("q 4")
-    assert set(evaluate_random(one, 0).table["top"][0]) - set(table["top"][row]) <= task.excluded["q 4"]
+    assert set(evaluate_reference(one, 0).table["top"][0]) - set(table["top"][row]) <= task.excluded["q 4"]
 
 
 def test_the_shuffle_control_is_the_mean_over_shuffles():
@@ -243,7 +234,7 @@ def test_splits_that_the_data_names_are_kept():
     for split, query in (("test", "q1"), ("validation", "q2")):
         judged = judge(task, "made", split)
         assert [q.query_id for q in judged.queries] == [query]
-        assert list(slices_of(evaluate_random(judged, 0).table)) == ["overall"]
+        assert list(slices_of(evaluate_reference(judged, 0).table)) == ["overall"]
     with pytest.raises(ValueError, match="1 of 2 queries have no split; give every query one, or none"):
         judge(oblique_task({"a": "x"}, {"q1": "1", "q2": "2"}, {}, splits={"q1": "test"}), "made")
 
@@ -259,21 +250,21 @@ def _grouped(n=10):
 
 def test_without_splits_there_is_a_development_split_and_a_clean_remainder():
     judged = judge(_grouped(), "made")
-    table = evaluate_random(judged, 0).table
+    table = evaluate_reference(judged, 0).table
     found = summarise(table, 100)
     sizes = {name: metrics["ndcg_at_10_gold"].n for name, metrics in found.items()}
     assert sizes == {"overall": 30, "clean": 24, "development": 6}
     development = judge(_grouped(), "made", "validation")
     assert {q.query_id for q in development.queries} == {q.query_id for q in judged.queries if q.development}
     assert len(development.documents) == 100
-    assert list(slices_of(evaluate_random(development, 0).table)) == ["overall"]
+    assert list(slices_of(evaluate_reference(development, 0).table)) == ["overall"]
     total = sum(sizes[s] * found[s]["ndcg_at_10_gold"].mean for s in ("clean", "development"))
     assert total / 30 == pytest.approx(found["overall"]["ndcg_at_10_gold"].mean)
 
 
 def test_a_comparison_pairs_queries_and_resamples_groups():
     judged = judge(_grouped(), "made")
-    one, two = evaluate_random(judged, 0).table, evaluate_random(judged, 1).table
+    one, two = evaluate_reference(judged, 0).table, evaluate_reference(judged, 1).table
     turned = {name: column[::-1] for name, column in two.items()}
     found = {(c.slice, c.metric): c for c in compare(one, turned, "other")}
     difference = found["overall", "ndcg_at_10_gold"]
@@ -282,7 +273,7 @@ def test_a_comparison_pairs_queries_and_resamples_groups():
     assert found["clean", "ndcg_at_10_gold"].n_units == 8
     assert ("overall", "recall_at_50_gold") not in found and ("overall", "ndcg_at_10_pooled") not in found
     with pytest.raises(ValueError, match="baseline 'other' answered 30 queries, the model 6"):
-        compare(evaluate_random(judge(_grouped(), "made", "validation"), 0).table, two, "other")
+        compare(evaluate_reference(judge(_grouped(), "made", "validation"), 0).table, two, "other")
 
 
 def test_the_revision_covers_everything_that_decides():

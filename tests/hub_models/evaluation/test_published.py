@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hub_models.evaluation.oblique import METRICS
+from hub_models.evaluation.oblique_metrics import METRICS
 from hub_models.evaluation.published import oblique_tables
 
 

@@ -14,6 +14,7 @@ from hub_models.evaluation import run as run_module
 from hub_models.evaluation import stance_ranking
 from hub_models.evaluation.figures import draw
 from hub_models.evaluation.report import table
+from hub_models.evaluation.report_published import beside_published
 from hub_models.evaluation.results import Comparison, Results
 from hub_models.evaluation.run import evaluate_model, load_tasks
 from tests.hub_models.evaluation.helpers import TINY, write_run, write_short_form
@@ -195,13 +196,22 @@ def test_evaluate_prints_the_table_and_where_everything_lies(command, tmp_path):
     assert f"results  {out / 'results.json'}" in done.output
 
 
+def test_a_damaged_run_is_told_before_it_is_measured_and_compared(command, tmp_path):
+    data, run = write_short_form(tmp_path / "mine.jsonl"), write_run(tmp_path / "run")  # its slant.json lacks most
+    done = command("--model", run, "--tasks", "mine-stance", "--data", data, "--compare", "published")
+    assert done.exit_code == 1 and "slant.json: name: Field required" in done.output
+    assert not (run / "evaluation").exists()
+
+
 def test_figures_that_cannot_be_drawn_leave_the_table_and_the_results(command, tmp_path):
     data = write_short_form(tmp_path / "mine.jsonl")
     out = tmp_path / "out"
     (out / "figures" / "mine-stance-composition.svg").mkdir(parents=True)
-    done = command("--model", install_tiny(TINY), "--tasks", "mine-stance", "--data", data, "--out", out)
+    asked = ("--tasks", "mine-stance", "--data", data, "--out", out, "--compare", "published")
+    done = command("--model", install_tiny(TINY), *asked)
     assert done.exit_code == 1
     assert isinstance(done.exception, SystemExit), "no traceback"
+    assert beside_published(Results.read(out / "results.json"), "mine-stance", None) in done.output
     assert "error: mine-stance: measured, but its figures are not drawn: " in done.output
     assert table(Results.read(out / "results.json"), "mine-stance") in done.output
     assert f"results  {out / 'results.json'}" in done.output

@@ -21,7 +21,8 @@ from hub_models.evaluation import published, systems
 from hub_models.evaluation import run as module
 from hub_models.evaluation.figures import draw
 from hub_models.evaluation.figures_oblique import gain_by_rank
-from hub_models.evaluation.oblique import GAIN_AT, judge, query_texts
+from hub_models.evaluation.oblique import judge, query_texts
+from hub_models.evaluation.oblique_metrics import GAIN_AT
 from hub_models.evaluation.report import report
 from hub_models.evaluation.results import Results
 from hub_models.evaluation.run import evaluate_model, load_tasks, read_table

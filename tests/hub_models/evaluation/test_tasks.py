@@ -14,7 +14,7 @@ from dataset_builders.sources import load
 from dataset_builders.sources.oblique import load as load_oblique
 from dataset_builders.stance.tables import argument_tables
 from hub_models.corpus import encode_corpus
-from hub_models.evaluation import oblique
+from hub_models.evaluation import oblique, oblique_runs, oblique_table
 from hub_models.evaluation.metrics import STANCE_METRICS
 from hub_models.evaluation.stance import judge
 from hub_models.evaluation.stance_runs import evaluate
@@ -148,8 +148,8 @@ def _oblique_scores(model, data, template=TEMPLATE):
 
 def test_mteb_gives_our_oblique_numbers_with_exclusions_before_the_cut(prose, minilm):
     judged = oblique.judge(prose, "sample", "validation")
-    found = oblique.evaluate(judged, TEMPLATE, lambda texts: encode_corpus(texts, minilm))["dense"].table
-    ours = oblique.summarise(found, len(judged.documents))["overall"]
+    found = oblique_runs.evaluate(judged, TEMPLATE, lambda texts: encode_corpus(texts, minilm))["dense"].table
+    ours = oblique_table.summarise(found, len(judged.documents))["overall"]
     theirs = _oblique_scores(minilm, prose)
     for metric, summary in ours.items():
         if summary.mean is None:

@@ -1,0 +1,184 @@
+"""Publish a data set: build, check, card, one commit, read back."""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from dataset_builders import builds, dataset_card, hub, quality, readback, sources
+from dataset_builders.atomic import write_text
+from dataset_builders.folder import MANIFEST, README, is_shard, shards
+from dataset_builders.hub import Commit, Plan
+from dataset_builders.hub_errors import HubError
+from dataset_builders.hub_remote import Remote, check_access, check_name, look, read_text
+from dataset_builders.leaks import is_machine_path
+from dataset_builders.markdown import check_sections
+from dataset_builders.sources import perspectrum, sample
+
+logger = logging.getLogger(__name__)
+
+ALLOW = (README, MANIFEST, dataset_card.EVAL, "*/*.parquet")
+
+# Names that stand for one source's own text, and how to tell that --source is that source's own files; a name without
+# such a test takes no --source, or cannot be built yet.
+RESERVED: dict[str, Callable[[Path], bool] | None] = {
+    sample.NAME: None,
+    "tfu": None,
+    perspectrum.NAME: lambda path: (path / perspectrum.CLAIMS).is_file(),
+}
+
+
+@dataclass(frozen=True)
+class Published:
+    """What `publish` did, or would do.
+
+    Attributes:
+        plan: Adds and deletes.
+        card: The README as it would stand on the Hub.
+        commit: None in a dry run.
+    """
+
+    plan: Plan
+    card: str
+    commit: Commit | None
+
+
+def publish(
+    name: str,
+    org: str,
+    *,
+    source: Path | None = None,
+    seed: int = 0,
+    triplets: int | None = None,
+    private: bool = False,
+    tag: str | None = None,
+    dry_run: bool = False,
+) -> Published:
+    """Publish ``{source}-{kind}`` as ``org/{source}-{kind}``.
+
+    What can be refused without work is refused first. The commit is made whole or not at all, a second call with the
+    same data makes none, and the tag is set once what was committed has been read back.
+
+    Args:
+        name: See `builds.parse`.
+        org: Organisation or user.
+        source: Your own data, as for `sources.load`.
+        seed: See `builds.prepare`.
+        triplets: See `builds.prepare`.
+        private: Whether a new repository is private.
+        tag: Of the release, such as ``v1.0.0``.
+        dry_run: Only say what would be done; needs to read the Hub, and no token where the repository is public.
+
+    Raises:
+        FileNotFoundError: If there is nothing at ``source``.
+        ValueError: If the data cannot be built, carries an unknown licence, breaks a bound, or is not of the source
+            that its name stands for; or if the card lacks a section.
+        HubError: If the Hub, the token or the repository does not permit it.
+    """
+    prefix, _ = builds.parse(name)
+    repo_id = f"{org}/{name}"
+    check_name(repo_id)
+    _check_reserved(prefix, source)
+    if not dry_run:
+        check_access(repo_id)
+    remote = look(repo_id, "dataset")
+    _check_ours(remote, name)
+    build = builds.prepare(name, source, seed=seed, triplets=triplets)
+    if build.unlicensed:
+        raise ValueError(
+            f"{name}: {len(build.unlicensed)} rows have the licence 'unknown', such as {build.unlicensed[:3]}; "
+            "nothing is published without one: give each row a `licence`, such as cc-by-4.0"
+        )
+    report = _checked(prefix, source, seed)
+    if report.broken or report.mended:
+        faults = [f"{c.name} ({c.figure:g}, bound {c.limit:g})" for c in report.broken] + report.mended
+        raise ValueError(
+            f"{name}: {len(faults)} bounds do not hold: {'; '.join(faults[:5])}; `python -m dataset_builders check "
+            f"{prefix}` says more"
+        )
+    with tempfile.TemporaryDirectory(prefix="slant-publish-") as staging:
+        stage = Path(staging) / name
+        build.write(stage)
+        _check_sources(stage, prefix)
+        found = shards(stage)
+
+        def is_stale(path: str) -> bool:
+            folder, _, file = path.rpartition("/")
+            return file.endswith(".parquet") and (folder in found or is_shard(file))
+
+        card = dataset_card.render(repo_id, build, stage, report)
+        kept = [path for path in remote.files if not is_stale(path)]
+        text = dataset_card.merge(read_text(remote, README), card, kept, repo_id)
+        check_sections(text)
+        write_text(stage / README, text)
+        if card.eval_yaml:
+            write_text(stage / dataset_card.EVAL, card.eval_yaml)
+        plan = hub.plan(remote, stage, allow=ALLOW, delete_stale=is_stale, marker=MANIFEST)
+        if dry_run:
+            return Published(plan, text, None)
+        prints = readback.of_folder(stage, card.configs)
+        commit = hub.commit_folder(
+            repo_id,
+            "dataset",
+            stage,
+            allow=ALLOW,
+            delete_stale=is_stale,
+            marker=MANIFEST,
+            message=f"Release {name}{f' {tag}' if tag else ''}",
+            private=private,
+            tag=tag,
+            remote=remote,
+            verify=lambda done: readback.compare(repo_id, done.sha, prints, build.tables.default),
+        )
+        return Published(plan, text, commit)
+
+
+@functools.cache
+def _checked(prefix: str, source: Path | None, seed: int) -> quality.Report:
+    """One check for all repositories of a source that a process publishes."""
+    return quality.check(prefix, source, seed=seed)
+
+
+def _check_reserved(prefix: str, source: Path | None) -> None:
+    for name, is_own in RESERVED.items():
+        if prefix != name and prefix.startswith(name) and not prefix[len(name)].isalnum():
+            raise ValueError(
+                f"got the source name {prefix!r}, but {name}-* is for {name}'s own text; choose another one"
+            )
+        if prefix == name and name not in sources.SOURCES:
+            raise ValueError(f"{name}-* is for {name}'s own text, which cannot be built yet; choose another name")
+        if prefix == name and source is not None and is_own is not None and not is_own(source):
+            raise ValueError(f"{name}-* is for {name}'s own files, which {source.name} is not; choose another name")
+
+
+def _check_sources(stage: Path, prefix: str) -> None:
+    found = {source for by in dataset_card.origins(stage).values() for source, _ in by}
+    paths = sorted(source for source in found if is_machine_path(source))
+    if paths:
+        raise ValueError(f"the rows' source {paths[0]!r} is a path of this machine; give a name")
+    others = sorted(found - {prefix})
+    if prefix in RESERVED and others:
+        raise ValueError(
+            f"{prefix}-* names are for {prefix}'s own text, and there are rows whose source is {others[:3]}; give "
+            "your data a name of its own"
+        )
+
+
+def _check_ours(remote: Remote, name: str) -> None:
+    manifest = read_text(remote, MANIFEST)
+    if manifest is None:
+        return  # `hub.plan` refuses what nobody knows
+    try:
+        there = json.loads(manifest).get("name")
+    except (ValueError, AttributeError):
+        there = None
+    if there != name:
+        raise HubError(
+            f"{remote.repo_id} holds {there!r} by its {MANIFEST}, wanted {name!r} or an empty repository; choose "
+            "another name: nothing was pushed"
+        )

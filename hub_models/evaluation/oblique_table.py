@@ -1,0 +1,86 @@
+"""Reading an oblique task's per-query table: slices, means, paired differences."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hub_models.evaluation.measured import Table
+from hub_models.evaluation.oblique_metrics import LARGEST_SHARE, METRICS
+from hub_models.evaluation.results import Comparison, Metric
+from hub_models.evaluation.significance import paired_differences
+
+UNIT = "query group"
+
+FEW_GROUPS = 14
+"""Intervals over fewer groups than these come out too narrow."""
+
+
+def slices_of(table: Table) -> dict[str, NDArray[np.bool_]]:
+    """``overall``; and where the table has a development split, ``development`` and the ``clean`` remainder."""
+    development = table["development"].astype(bool)
+    everything = np.full(len(development), True)
+    if not development.any() or development.all():
+        return {"overall": everything}
+    return {"overall": everything, "clean": ~development, "development": development}
+
+
+def summarise(table: Table, n_documents: int) -> dict[str, dict[str, Metric]]:
+    """Slice to metric to mean and sample std over its queries; null, with the reason, for what was not computed."""
+    found: dict[str, dict[str, Metric]] = {}
+    for name, rows in slices_of(table).items():
+        found[name] = {
+            metric: Metric.over(table[metric][rows])
+            if metric in table
+            else Metric(mean=None, std=None, n=int(rows.sum()), reason=_reason(metric, table, n_documents))
+            for metric in METRICS
+        }
+    return found
+
+
+def _reason(metric: str, table: Table, n_documents: int) -> str:
+    if metric.endswith("_pooled") and "ndcg_at_10_pooled" not in table:
+        return "there are no pooled judgements"
+    k = metric.split("_")[2]
+    return f"{k} is over {LARGEST_SHARE:.0%} of a corpus of {n_documents} documents"
+
+
+def compare(table: Table, baseline: Table, name: str, *, resamples: int = 10_000, seed: int = 0) -> list[Comparison]:
+    """Paired differences on the same queries, over every slice, with intervals that resample query groups.
+
+    Args:
+        table: The system's per-query values.
+        baseline: The baseline's, on the same data.
+        name: The baseline's id.
+        resamples: Draws for each interval and p-value.
+        seed: Their seed.
+
+    Raises:
+        ValueError: If the two were not asked the same queries.
+    """
+    place = {query: i for i, query in enumerate(baseline["query_id"])}
+    if set(place) != set(table["query_id"]):
+        raise ValueError(
+            f"baseline {name!r} answered {len(place)} queries, the model {len(table['query_id'])}, and they are not "
+            "the same; evaluate both on the same data and split"
+        )
+    match = np.array([place[query] for query in table["query_id"]])
+    metrics = [m for m in METRICS if m in table and m in baseline]
+    comparisons: list[Comparison] = []
+    for slice_name, rows in slices_of(table).items():
+        differences = np.stack([(table[m] - baseline[m][match])[rows] for m in metrics], axis=1)
+        found = paired_differences(differences, table["group"][rows].tolist(), resamples=resamples, seed=seed)
+        comparisons += [
+            Comparison(
+                baseline=name,
+                slice=slice_name,
+                metric=metric,
+                **asdict(difference),
+                unit=UNIT,
+                reason="one group gives nothing to resample" if difference.low is None else None,
+            )
+            for metric, difference in zip(metrics, found, strict=True)
+        ]
+    return comparisons

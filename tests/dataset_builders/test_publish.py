@@ -1,0 +1,161 @@
+"""Publishing data: the real command and the real clients against the loopback Hub."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.dataset_builders.publisher import NAME, Publisher, claims, commits
+from tests.hub.clients import TestHub
+
+
+def load_all(hub: TestHub, name: str) -> dict[str, dict[str, list[dict[str, Any]]]]:
+    """Every row of every config, loaded by a stranger in a fresh process."""
+
+    def load(repo: str) -> Any:
+        from datasets import get_dataset_config_names, load_dataset
+
+        return {
+            config: {split: rows.to_list() for split, rows in load_dataset(repo, config).items()}
+            for config in get_dataset_config_names(repo)
+        }
+
+    found: dict[str, dict[str, list[dict[str, Any]]]] = hub.call(load, f"org/{name}", token=None)
+    return found
+
+
+def snippets(card: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", card, re.DOTALL)
+
+
+def test_the_sample_triplets_load_by_their_name_alone_and_the_card_runs(hub: TestHub, publisher: Publisher) -> None:
+    done = publisher.run("publish", "sample-stance-triplets", "--org", "org", "--tag", "v1.0.0")
+    assert done.code == 0, done.output
+    repo = hub.repo("dataset", "org/sample-stance-triplets")
+    assert commits(hub, "sample-stance-triplets") == 1 and set(repo.tags) == {"v1.0.0"}
+    card = hub.files("dataset", "org/sample-stance-triplets")["README.md"].decode()
+    code = "\n".join(snippets(card)) + (
+        "\nfrom datasets import load_dataset\n"
+        "default, named = (load_dataset('org/sample-stance-triplets', *c, split='train') for c in ((), "
+        "('mixed_aug',)))\nassert default.num_rows == 14400 and default.to_list() == named.to_list()\n"
+        "assert 'inverted' in {n['kind'] for row in default['negatives'] for n in row}\n"
+    )
+    out = hub.run(code, token=None).stdout
+    assert "'train': 14400" in out and out.count("homogeneous") >= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["sample-stance-arguments", "sample-stance-inversions", "sample-obliq-bench"])
+def test_the_other_repositories_of_the_sample(hub: TestHub, publisher: Publisher, name: str) -> None:
+    for _ in range(2):
+        done = publisher.run("publish", name, "--org", "org")
+        assert done.code == 0, done.output
+    assert commits(hub, name) == 1
+    hub.run("\n".join(snippets(hub.files("dataset", f"org/{name}")["README.md"].decode())), token=None)
+
+
+def test_a_second_run_makes_no_commit_and_a_tag_is_set_once(hub: TestHub, publisher: Publisher, data: Path) -> None:
+    first = publisher.run("publish", NAME, "--org", "org", "--source", data)
+    assert first.code == 0 and "published: org/my-stance-arguments at " in first.output, first.output
+    files = hub.files("dataset", f"org/{NAME}")
+    second = publisher.run("publish", NAME, "--org", "org", "--source", data, "--tag", "v1.0.0", read_back=False)
+    assert second.code == 0 and "up to date: " in second.output, second.output
+    assert commits(hub) == 1 and hub.files("dataset", f"org/{NAME}") == files
+    repo = hub.repo("dataset", f"org/{NAME}")
+    claims(data, ("one", "two", "three", "five"))
+    third = publisher.run("publish", NAME, "--org", "org", "--source", data, "--tag", "v1.0.0")
+    assert third.code == 1 and "a tag stays where it is: choose the next version" in third.output
+    assert commits(hub) == 1 and list(repo.tags) == ["v1.0.0"]
+
+
+def test_fewer_shards_and_renamed_configs_leave_no_old_row_and_a_hand_stays(
+    hub: TestHub, publisher: Publisher, data: Path
+) -> None:
+    assert publisher.run("publish", NAME, "--org", "org", "--source", data, read_back=False).code == 0
+    # As an earlier version might have left it: more shards, a config of another name, and what a person wrote.
+    old = hub.files("dataset", f"org/{NAME}")
+    shard = next(content for path, content in old.items() if path.startswith("claims/train"))
+    readme = old["README.md"].decode()
+    by_hand = (
+        "- config_name: extra\n  data_files: extra/rows.parquet\n- config_name: old\n  data_files: old/*.parquet\n"
+    )
+    readme = readme.replace("configs:\n", f"configs:\n{by_hand}", 1).replace(
+        "pretty_name:", "# a remark\npretty_name:"
+    )
+    readme = readme.replace(
+        "<!-- build: begin -->", "## Why this data exists\n\nA sentence by hand.\n\n<!-- build: begin -->"
+    )
+    stale = {
+        "claims/train-00001-of-00002.parquet": shard,
+        "old/train-00000-of-00001-0123456789abcdef.parquet": shard,
+    }
+    hub.put(
+        "dataset",
+        f"org/{NAME}",
+        {**stale, "README.md": readme.encode(), "extra/rows.parquet": shard, "notes.txt": b"mine"},
+    )
+    before = commits(hub)
+
+    claims(data, ("one", "five", "six"))  # no test split any more
+    done = publisher.run("publish", NAME, "--org", "org", "--source", data)
+    assert done.code == 0, done.output
+    assert commits(hub) == before + 1
+    files = hub.files("dataset", f"org/{NAME}")
+    assert not stale.keys() & files.keys() and {"extra/rows.parquet", "notes.txt"} <= files.keys()
+    assert not [path for path in files if "/test-" in path]
+    assert "A sentence by hand." in files["README.md"].decode() and "extra" in files["README.md"].decode()
+    assert "config_name: old" not in files["README.md"].decode()
+
+    publisher.run("publish", NAME, "--org", "org", "--source", data, read_back=False)
+    assert commits(hub) == before + 1  # a hand-written part is no reason for a commit
+    claimed = {row["claim"] for rows in load_all(hub, NAME)["claims"].values() for row in rows}
+    assert claimed == {"Claim one holds.", "Claim five holds.", "Claim six holds."}
+    assert {row["claim"] for row in load_all(hub, NAME)["extra"]["train"]} == {"Claim one holds.", "Claim two holds."}
+
+
+def test_killed_anywhere_it_is_the_old_or_the_new_and_a_rerun_finishes(
+    hub: TestHub, publisher: Publisher, data: Path
+) -> None:
+    """kill -9 when the publish stands at its Nth request, before or after it was carried out; no clock decides."""
+    from tests.hub.faults import Hold
+
+    repo_id = f"org/{NAME}"
+    words = ["one", "two", "three", "four"]
+    assert publisher.run("publish", NAME, "--org", "org", "--source", data, read_back=False).code == 0
+    hub.log.clear()
+    claims(data, ("new", *words[1:]))
+    assert publisher.run("publish", NAME, "--org", "org", "--source", data, "--tag", "v0", read_back=False).code == 0
+    requests = [(e.method, e.path) for e in hub.log.entries]
+    commit = next(i for i, (_, path) in enumerate(requests, 1) if "/commit/" in path)
+    assert len(requests) > 10
+    # The first request, the last (the tag), those around the commit, and others spread over the rest.
+    points = [(n, False) for n in sorted({1, *range(2, commit, max(1, commit // 5)), commit})]
+    points += [(commit - 1, True), (commit, True), (len(requests), False), (len(requests), True)]
+    assert len(points) >= 10
+    outcomes = set()
+    for turn, (nth, carried_out) in enumerate(points):
+        claims(data, (f"turn{turn}", *words[1:]))
+        old = hub.repo("dataset", repo_id).head
+        hold = hub.faults.add("*", "", Hold(done=carried_out), nth=nth)
+        running = publisher.start(
+            "publish", NAME, "--org", "org", "--source", data, "--tag", f"v{turn + 1}", read_back=False
+        )
+        with hold.held():
+            running.kill()
+            assert running.wait().code == -9
+        stopped = hub.repo("dataset", repo_id).head
+        rerun = publisher.run(
+            "publish", NAME, "--org", "org", "--source", data, "--tag", f"v{turn + 1}", read_back=False
+        )
+        assert rerun.code == 0, rerun.output
+        new = hub.repo("dataset", repo_id)
+        assert stopped.files in (old.files, new.head.files) and old.files != new.head.files
+        assert new.tags[f"v{turn + 1}"] == new.head.oid
+        outcomes.add(stopped.oid == old.oid)
+    assert outcomes == {True, False}
+    assert commits(hub) == 2 + len(points)
+    claimed = {row["claim"] for rows in load_all(hub, NAME)["claims"].values() for row in rows}
+    assert claimed == {f"Claim {word} holds." for word in (f"turn{len(points) - 1}", *words[1:])}
