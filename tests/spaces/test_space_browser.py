@@ -6,6 +6,7 @@ import json
 from urllib.parse import quote
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.spaces.conftest import SPACE
 
@@ -51,7 +52,7 @@ def test_every_view(visit, engine, width):
     page = visit(width=width)
     assert page.locator("#stance-results .sl-column").count() == 2
     first = engine.dial.corpus.claims[0]
-    assert page.input_value("#claim textarea, #claim input") == first, "a visit begins with results"
+    expect(page.locator("#claim").get_by_role("textbox")).to_have_value(first)  # a visit begins with results
     assert shown(page)[:6] == [h.id for h in engine.dial.released.search(first, "support", k=6)]
     for side in ("Support", "Attack"):
         assert page.get_by_role("region", name=side).is_visible(), "not by colour alone"
@@ -97,15 +98,15 @@ def test_another_lens_brings_its_tasks_and_queries(visit, engine):
     page.get_by_role("radio", name="An example").check()
     page.wait_for_url("**task=math**")
     queries = [q.text for q in engine.task("math").task.queries.values()]
-    assert page.input_value("#query textarea") == queries[0]
+    expect(page.locator("#query textarea")).to_have_value(queries[0])
     page.locator("#oblique-pick input").click()
     page.get_by_role("option").nth(3).click()
     page.wait_for_url(lambda url: quote(queries[3][:12]).replace("%20", "+").split("%")[0] in url)
-    assert page.input_value("#query textarea") == queries[3]
+    expect(page.locator("#query textarea")).to_have_value(queries[3])
     again = visit(page.url[page.url.index("?") :])
     again.wait_for_selector("#oblique-results .sl-hit")
-    assert again.get_by_role("radio", name="An example").is_checked()
-    assert again.input_value("#query textarea") == queries[3]
+    expect(again.get_by_role("radio", name="An example")).to_be_checked()
+    expect(again.locator("#query textarea")).to_have_value(queries[3])
     assert "view=oblique" in again.url
 
 
@@ -126,7 +127,7 @@ def test_a_change_is_searched_and_its_link_opens_the_same_page(visit, engine):
     assert before[:6] == [h.id for h in engine.dial.base.search(claim, "support", k=6, hybrid=0.5)]
     again = visit(link[link.index("?") :])
     assert shown(again) == before
-    assert again.input_value("#claim textarea, #claim input") == claim
+    expect(again.locator("#claim").get_by_role("textbox")).to_have_value(claim)
     with again.expect_download() as download:
         again.get_by_role("link", name="JSON").first.click()
     rows = json.loads(download.value.path().read_text(encoding="utf-8"))

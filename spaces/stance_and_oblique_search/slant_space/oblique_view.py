@@ -86,7 +86,12 @@ def build(engine: Engine, mine: gr.State, use_mine: gr.Radio, address: gr.Textbo
         return lens, tasks, picked, question.query, question.k, answer(question, None, "sample")
 
     event = {"fn": search, "inputs": [task, query, k, mine, use_mine], "outputs": results, **HIDDEN}
-    gr.on([go.click, query.submit, k.release, use_mine.change], show_progress="minimal", **event)
+    gr.on(
+        [go.click, query.submit, k.release, use_mine.change],
+        show_progress="minimal",
+        trigger_mode="always_last",
+        **event,
+    )
     changed = {"fn": choose_task, "inputs": task, "outputs": [pick, query, instruction], **HIDDEN}
     lens.input(choose_lens, lens, task, api_visibility="private", queue=False).then(**changed).then(**event)
     task.input(**changed).then(**event)

@@ -134,9 +134,11 @@ def build(engine: Engine, mine: gr.State, use_mine: gr.Radio, address: gr.Textbo
         return render.explanation(found, shown["document"], shown["stance"]), shown
 
     event = {"fn": search, "inputs": [*controls, mine, use_mine], "outputs": [results, asked, why], **HIDDEN}
-    gr.on([go.click, claim.submit], show_progress="minimal", **event)
+    # A change while a search runs is searched after it, and the last one stays on the page.
+    last = {"show_progress": "minimal", "trigger_mode": "always_last"}
+    gr.on([go.click, claim.submit], **last, **event)
     live = [c.input for c in (model, auto, source, style)] + [c.release for c in (weight, scale, k)]
-    gr.on([*live, use_mine.change, own_support.submit, own_attack.submit], show_progress="minimal", **event)
+    gr.on([*live, use_mine.change, own_support.submit, own_attack.submit], **last, **event)
     pick.input(lambda chosen: chosen, pick, claim, api_visibility="private", queue=False).then(**event)
     instruction.input(
         lambda key: gr.Row(visible=key == OWN), instruction, own_words, api_visibility="private", queue=False
