@@ -18,9 +18,13 @@ from dataset_builders.checks import align
 from dataset_builders.folder import check_target
 from dataset_builders.generate import GenerationError, LanguageModel
 from dataset_builders.hub_errors import HubError
+from dataset_builders.negatives import FROM_RANK
 from dataset_builders.oblique import purity as purity_of
 from dataset_builders.oblique import query_quality
-from dataset_builders.oblique.style_graph import STYLOMETRIC, stylometric
+from dataset_builders.oblique.style_graph import K
+from dataset_builders.oblique.stylometry import STYLOMETRIC, stylometric
+from dataset_builders.oblique.training import Options
+from dataset_builders.schema import Lens
 from dataset_builders.text import did_you_mean
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
@@ -32,17 +36,23 @@ def list_() -> None:
     for source, what in sources.SOURCES.items():
         typer.echo(f"{source}: {what}")
         for kind, description in builds.KINDS.items():
-            if (source == "sample" or kind != "obliq-bench") and not (
+            if (source == "sample" or kind.startswith("stance-")) and not (
                 kind == "stance-triplets" and source in sources.TEST_ONLY
             ):
                 typer.echo(f"  {source}-{kind:<18} {description}")
     typer.echo("{your name}-stance-{kind} --source FILE_OR_FOLDER: the same from your own claims")
+    typer.echo("{your name}-obliq-{queries|style-pairs} --source FILE_OR_FOLDER: the same from your own documents")
+    typer.echo("bench-obliq-{queries|style-pairs} --generate MODEL: the same from the corpora of OBLIQ-Bench (Hub)")
 
 
 @app.command()
 def build(
     name: Annotated[
-        str, typer.Argument(help="{source}-stance-{triplets|arguments|inversions}, or sample-obliq-bench")
+        str,
+        typer.Argument(
+            help="{source}-stance-{triplets|arguments|inversions}, {source}-obliq-{queries|style-pairs}, or "
+            "sample-obliq-bench"
+        ),
     ],
     out: Annotated[
         Path,
@@ -53,7 +63,21 @@ def build(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the split and of the triplets.")] = 0,
     triplets: Annotated[int | None, typer.Option(help="Rows of each curriculum; by default 6 a cell.")] = None,
-    generate: Annotated[str | None, typer.Option(help="Model that writes new inversions.", metavar="MODEL")] = None,
+    lens: Annotated[
+        Lens | None, typer.Option(help="Queries through this lens in place of each task's own (needs --generate).")
+    ] = None,
+    documents: Annotated[int | None, typer.Option(help="Documents of each task that get a query, drawn.")] = None,
+    from_rank: Annotated[int, typer.Option(min=0, help="BM25 rank of the first hard negative.")] = FROM_RANK,
+    vectors: Annotated[
+        Path | None, typer.Option(help=f"Specialist of style: a .npy file, a row a document; else {STYLOMETRIC}.")
+    ] = None,
+    k: Annotated[int, typer.Option(min=1, help="Neighbours a document in the style graph.")] = K,
+    dose: Annotated[int | None, typer.Option(help="Edges of the style graph to draw; by default all.")] = None,
+    random_graph: Annotated[bool, typer.Option("--random-graph", help="The control: positives at random.")] = False,
+    approximate: Annotated[bool, typer.Option("--approximate", help="Approximate neighbours, for a million.")] = False,
+    generate: Annotated[
+        str | None, typer.Option(help="Model that writes new inversions, or oblique queries.", metavar="MODEL")
+    ] = None,
     base_url: Annotated[str | None, typer.Option(help="Its OpenAI-compatible endpoint; key: OPENAI_API_KEY.")] = None,
     provider: Annotated[str | None, typer.Option(help="Or its provider on the Hub; key: HF_TOKEN.")] = None,
     cache: Annotated[Path | None, typer.Option(help="Its answers; by default OUT.replies.sqlite.")] = None,
@@ -77,7 +101,8 @@ def build(
             model = partial(LanguageModel, generate, cache=cache, concurrency=concurrency, **asked)  # type: ignore[arg-type]
         elif any(value is not None for value in (*asked.values(), cache)):
             raise ValueError("options of a language model without --generate MODEL")
-        built = builds.prepare(name, source, seed=seed, triplets=triplets, model=model)
+        options = Options(lens, documents, from_rank, vectors, k, dose, random_graph, approximate)
+        built = builds.prepare(name, source, seed=seed, triplets=triplets, model=model, options=options)
         if built.report is not None:
             _write(out.with_name(f"{out.name}.report.json"), _json(built.report.as_dict()))
         changed = built.write(out)
