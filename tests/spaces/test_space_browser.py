@@ -35,6 +35,7 @@ def visit(space, browser):
         page.on("pageerror", lambda error: troubles.append(str(error)))
         page.goto(space.local_url + address, wait_until="domcontentloaded")
         page.wait_for_selector("#stance-results .sl-hit, #stance-results .sl-message", state="attached")
+        page.wait_for_function("document.querySelectorAll('.generating, .translucent').length === 0")
         return page
 
     yield open_page
@@ -114,6 +115,7 @@ def test_a_change_is_searched_and_its_link_opens_the_same_page(visit, engine):
     page = visit()
     page.get_by_role("button", name="Dials and filters").click()
     weight = page.locator("#weight input[type=number]")
+    expect(weight).to_have_value("0.1")
     weight.fill("0.5")
     weight.press("Tab")
     page.locator(".sl-took", has_text="λ = 0.50").wait_for()
