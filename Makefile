@@ -7,6 +7,7 @@ VENV        ?= .venv
 CONSTRAINTS ?= constraints.txt
 BASE        := sentence-transformers/all-MiniLM-L6-v2
 RUN         := runs/quickstart
+SPACE       := spaces/stance_and_oblique_search
 
 BIN := $(VENV)/bin
 
@@ -22,7 +23,7 @@ export GRADIO_ANALYTICS_ENABLED    := 0
 export TOKENIZERS_PARALLELISM      := false
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart rehearse test test-all lint clean
+.PHONY: help quickstart demo screenshots rehearse test test-all lint clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -37,6 +38,13 @@ quickstart: $(VENV)/.installed ## build the sample data, train an adapter, measu
 	@$(BIN)/python evaluate.py --model $(RUN) --tasks sample-stance --baseline $(BASE) --out $(RUN)/evaluation
 	@echo "== 4/4 model card"
 	@$(BIN)/python -m hub_models card $(RUN)
+
+demo: export HF_HUB_OFFLINE := $(if $(SLANT_MODEL),0,1)
+demo: $(VENV)/.installed ## open the Space on this machine, with the quickstart's adapter if it is there
+	@$(BIN)/python $(SPACE)/app.py
+
+screenshots: $(VENV)/.installed-dev ## draw the README's pictures of the Space, with Debian's chromium
+	@$(BIN)/python docs/screenshots.py
 
 rehearse: $(VENV)/.installed-dev ## release everything to a Hub on this machine and run every snippet as a stranger would
 	@PYTHONPATH=. $(BIN)/python -m tests.hub.rehearsal

@@ -12,7 +12,7 @@ from dataset_builders.instructions import seen_for
 from dataset_builders.lexical import BM25
 from hub_models.corpus import encode_corpus
 from hub_models.encoder import load
-from hub_models.retrieval import search as module
+from hub_models.retrieval import ranking as module
 from hub_models.retrieval.dense import DenseIndex
 from hub_models.retrieval.fusion import fuse
 from hub_models.retrieval.levers import Levers
