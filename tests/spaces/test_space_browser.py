@@ -35,7 +35,6 @@ def visit(space, browser):
         page.on("pageerror", lambda error: troubles.append(str(error)))
         page.goto(space.local_url + address, wait_until="domcontentloaded")
         page.wait_for_selector("#stance-results .sl-hit, #stance-results .sl-message", state="attached")
-        page.wait_for_function("document.querySelectorAll('.generating, .translucent').length === 0")
         return page
 
     yield open_page
