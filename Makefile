@@ -7,8 +7,12 @@ VENV        ?= .venv
 CONSTRAINTS ?= constraints.txt
 BASE        := sentence-transformers/all-MiniLM-L6-v2
 RUN         := runs/quickstart
+SPACE       := spaces/stance_and_oblique_search
 
 BIN := $(VENV)/bin
+
+# Two at a time, a file in one of them, and one thread each: threads of one test would only wait for those of another.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 # The project's own Hub cache, and nothing calls out: the package index is all that is needed.
 export HF_HOME                     := $(CURDIR)/.cache/huggingface
@@ -19,7 +23,7 @@ export GRADIO_ANALYTICS_ENABLED    := 0
 export TOKENIZERS_PARALLELISM      := false
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test test-all lint clean
+.PHONY: help quickstart demo screenshots rehearse test test-all lint clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -35,11 +39,21 @@ quickstart: $(VENV)/.installed ## build the sample data, train an adapter, measu
 	@echo "== 4/4 model card"
 	@$(BIN)/python -m hub_models card $(RUN)
 
+demo: export HF_HUB_OFFLINE := $(if $(SLANT_MODEL),0,1)
+demo: $(VENV)/.installed ## open the Space on this machine, with the quickstart's adapter if it is there
+	@$(BIN)/python $(SPACE)/app.py
+
+screenshots: $(VENV)/.installed-dev ## draw the README's pictures of the Space, with Debian's chromium
+	@$(BIN)/python docs/screenshots.py
+
+rehearse: $(VENV)/.installed-dev ## release everything to a Hub on this machine and run every snippet as a stranger would
+	@PYTHONPATH=. $(BIN)/python -m tests.hub.rehearsal
+
 test: lint ## lint, types, import contracts and the default tests: at most 10 minutes on two cores
-	$(BIN)/python -m pytest -q
+	$(PYTEST)
 
 test-all: lint ## the same with the slow tests
-	$(BIN)/python -m pytest -q -m "slow or not slow"
+	$(PYTEST) -m "slow or not slow"
 
 lint: $(VENV)/.installed-dev ## ruff, mypy and import-linter
 	$(BIN)/ruff check .

@@ -75,7 +75,8 @@ def main(
         Path | None,
         typer.Option(
             file_okay=False,
-            help="Keeps the vectors here: a killed run goes on, and several processes share.",
+            help="Keeps the vectors here: killed runs go on, several processes share, and a run added later sees the "
+            "same vectors to the last bit, so that texts which the tokenizer cannot tell apart keep their order.",
         ),
     ] = None,
     allow_dangling: Annotated[
@@ -93,7 +94,13 @@ def main(
         ),
     ] = None,
     rerank_depth: Annotated[int, typer.Option(min=2, help="Documents of a query that are reranked.")] = 100,
-    llm: Annotated[str | None, typer.Option(help="Language model that --rerank asks; its answers are kept.")] = None,
+    llm: Annotated[
+        str | None,
+        typer.Option(
+            help="Language model that --rerank asks. Its answers and results are kept under its name, host and our "
+            "prompts: when another one answers to that name there, give another --out and --cache."
+        ),
+    ] = None,
     base_url: Annotated[
         str | None, typer.Option(help="Its OpenAI-compatible endpoint; without one a provider of the Hub.")
     ] = None,
@@ -141,6 +148,10 @@ def main(
     try:
         names = [name.strip() for name in tasks.split(",")]
         judged = load_tasks(names, data, split.value, allow_dangling=allow_dangling)
+        if compare and not any(isinstance(found, Judgements) for found in judged.values()):
+            raise ValueError(f"got --compare published with {', '.join(judged)}, wanted a stance task")
+        if rerank is None and (llm, base_url) != (None, None):
+            raise ValueError("got --llm or --base-url and no --rerank: say what the language model is to rerank")
         curriculum = curriculum_of(model) if compare else None
         if share_encoding(model, judged, cache, baseline):
             return
@@ -171,7 +182,7 @@ def main(
             variants=[*of_stance, *reranked.stance],
             oblique_variants=reranked.oblique,
         )
-        keep_choices(model, evaluation.results, judged)
+        keep_choices(model, evaluation.results, judged, reranked.oblique)
     except (ValueError, OSError, RuntimeError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -18,9 +19,14 @@ from dataset_builders.checks import align
 from dataset_builders.folder import check_target
 from dataset_builders.generate import GenerationError, LanguageModel
 from dataset_builders.hub_errors import HubError
+from dataset_builders.lock import locked
+from dataset_builders.negatives import FROM_RANK
 from dataset_builders.oblique import purity as purity_of
 from dataset_builders.oblique import query_quality
-from dataset_builders.oblique.style_graph import STYLOMETRIC, stylometric
+from dataset_builders.oblique.style_graph import K
+from dataset_builders.oblique.stylometry import STYLOMETRIC, stylometric
+from dataset_builders.oblique.training import Options
+from dataset_builders.schema import Lens
 from dataset_builders.text import did_you_mean
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
@@ -32,17 +38,23 @@ def list_() -> None:
     for source, what in sources.SOURCES.items():
         typer.echo(f"{source}: {what}")
         for kind, description in builds.KINDS.items():
-            if (source == "sample" or kind != "obliq-bench") and not (
+            if (source == "sample" or kind.startswith("stance-")) and not (
                 kind == "stance-triplets" and source in sources.TEST_ONLY
             ):
                 typer.echo(f"  {source}-{kind:<18} {description}")
     typer.echo("{your name}-stance-{kind} --source FILE_OR_FOLDER: the same from your own claims")
+    typer.echo("{your name}-obliq-{queries|style-pairs} --source FILE_OR_FOLDER: the same from your own documents")
+    typer.echo("bench-obliq-{queries|style-pairs} --generate MODEL: the same from the corpora of OBLIQ-Bench (Hub)")
 
 
 @app.command()
 def build(
     name: Annotated[
-        str, typer.Argument(help="{source}-stance-{triplets|arguments|inversions}, or sample-obliq-bench")
+        str,
+        typer.Argument(
+            help="{source}-stance-{triplets|arguments|inversions}, {source}-obliq-{queries|style-pairs}, or "
+            "sample-obliq-bench"
+        ),
     ],
     out: Annotated[
         Path,
@@ -53,7 +65,21 @@ def build(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the split and of the triplets.")] = 0,
     triplets: Annotated[int | None, typer.Option(help="Rows of each curriculum; by default 6 a cell.")] = None,
-    generate: Annotated[str | None, typer.Option(help="Model that writes new inversions.", metavar="MODEL")] = None,
+    lens: Annotated[
+        Lens | None, typer.Option(help="Queries through this lens in place of each task's own (needs --generate).")
+    ] = None,
+    documents: Annotated[int | None, typer.Option(help="Documents of each task that get a query, drawn.")] = None,
+    from_rank: Annotated[int, typer.Option(min=0, help="BM25 rank of the first hard negative.")] = FROM_RANK,
+    vectors: Annotated[
+        Path | None, typer.Option(help=f"Specialist of style: a .npy file, a row a document; else {STYLOMETRIC}.")
+    ] = None,
+    k: Annotated[int, typer.Option(min=1, help="Neighbours a document in the style graph.")] = K,
+    dose: Annotated[int | None, typer.Option(help="Edges of the style graph to draw; by default all.")] = None,
+    random_graph: Annotated[bool, typer.Option("--random-graph", help="The control: positives at random.")] = False,
+    approximate: Annotated[bool, typer.Option("--approximate", help="Approximate neighbours, for a million.")] = False,
+    generate: Annotated[
+        str | None, typer.Option(help="Model that writes new inversions, or oblique queries.", metavar="MODEL")
+    ] = None,
     base_url: Annotated[str | None, typer.Option(help="Its OpenAI-compatible endpoint; key: OPENAI_API_KEY.")] = None,
     provider: Annotated[str | None, typer.Option(help="Or its provider on the Hub; key: HF_TOKEN.")] = None,
     cache: Annotated[Path | None, typer.Option(help="Its answers; by default OUT.replies.sqlite.")] = None,
@@ -68,19 +94,29 @@ def build(
     logging.getLogger("httpx2").setLevel(logging.WARNING)  # a line for every request otherwise
     asked = {"base_url": base_url, "provider": provider, "requests_per_minute": requests_per_minute, "price": price}
     try:
-        model = None
+        model, report = None, out.with_name(f"{out.name}.report.json")
+        alone: AbstractContextManager[bool] = nullcontext(True)
         if generate is not None:
             builds.parse(name)
             check_target(out)
+            if report.is_dir():
+                raise IsADirectoryError(
+                    f"{report}: a folder is in the way of the report; move it, or choose another --out"
+                )
             out.parent.mkdir(parents=True, exist_ok=True)
             cache = cache or out.with_name(f"{out.name}.replies.sqlite")
             model = partial(LanguageModel, generate, cache=cache, concurrency=concurrency, **asked)  # type: ignore[arg-type]
+            alone = locked(out.with_name(f".{out.name}.generate.lock"))
         elif any(value is not None for value in (*asked.values(), cache)):
             raise ValueError("options of a language model without --generate MODEL")
-        built = builds.prepare(name, source, seed=seed, triplets=triplets, model=model)
-        if built.report is not None:
-            _write(out.with_name(f"{out.name}.report.json"), _json(built.report.as_dict()))
-        changed = built.write(out)
+        options = Options(lens, documents, from_rank, vectors, k, dose, random_graph, approximate)
+        with alone as mine:
+            if not mine:
+                raise ValueError(f"{out}: another build asks a language model for this folder; wait until it is done")
+            built = builds.prepare(name, source, seed=seed, triplets=triplets, model=model, options=options)
+            changed = built.write(out)
+            if built.report is not None:
+                _write(report, _json(built.report.as_dict()))
     except (ValueError, OSError, GenerationError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from dataset_builders.builds import Build
+from dataset_builders.builds import ROW_KINDS, Build
 from dataset_builders.instructions import DEFAULT_QUERY_TEMPLATE, OBLIQUE_INSTRUCTIONS, SEEN, UNSEEN
+from dataset_builders.markdown import cell
+from dataset_builders.negatives import NEGATIVES
+from dataset_builders.oblique import lenses
+from dataset_builders.oblique.gate import QUERIES
+from dataset_builders.oblique.row_report import OVERLAP, ROWS
+from dataset_builders.sources import oblique as oblique_sources
 from dataset_builders.sources import perspectrum, sample
+from dataset_builders.sources.obliq_bench import REPO, REVISION
 from dataset_builders.sources.obliq_bench import TASKS as TASKS
 from dataset_builders.stance.curricula import TRIPLETS_PER_CELL
 from dataset_builders.stance.inversions import AGAIN, PROMPT, PROMPT_SHA256
 
-OBLIQUE_TABLES = frozenset(
-    {"Oblique tasks", "NDCG@10 of BM25 and of a random order", "Queries and their documents (O table J.1)"}
-)
+OBLIQUE_TABLES = frozenset({"Oblique tasks", "NDCG@10 of BM25 and of a random order", OVERLAP, ROWS})
 
 _STANCE_PAPER = "[Embedding Models for Stance-Aware Argument Retrieval](https://arxiv.org/abs/2608.28283)"
 _OBLIQUE_PAPER = "[OBLIQ-IR: Training a Dense Retriever for Oblique Queries](https://arxiv.org/abs/2609.29649)"
@@ -34,6 +39,14 @@ WHAT = {
     ),
     "obliq-bench": (
         "Five small tasks of **oblique** search: a query names or shows a property that no document states."
+    ),
+    "obliq-queries": (
+        "Training rows for **oblique** search: a query that names or shows a property, a document that has it and "
+        "never states it, and four documents that a keyword search takes for better ones."
+    ),
+    "obliq-style-pairs": (
+        "Training rows for search by an author's **hand**: a line that describes the style of one text, and another "
+        "text that a frozen specialist of style holds to be near it. Nobody checked that they have one author."
     ),
 }
 
@@ -59,6 +72,17 @@ LAYOUT = {
         "and `-qrels`; `-excluded` names documents that may not be returned for a query. The corpus of `test` is "
         "all there is, that of `validation` its own documents and the distractors. Training documents are in neither."
     ),
+    "obliq-queries": (
+        "`instruction` goes before `query` by a recipe's template; `lens` says how the query was made; `negatives` "
+        "are hard ones of the kind `bm25`, by rank; `attribute` is the positive's, where somebody labelled it; "
+        "`generator` wrote the query. `all` holds every row, the other configs those of one task. Rows that "
+        "share `positive_id` are no negatives for each other. All rows are for training."
+    ),
+    "obliq-style-pairs": (
+        "`query` describes the style of `anchor_id`, which is near to `positive` by the specialist; `negatives` are "
+        "hard ones of the kind `bm25`, found with the positive as the query. `attribute` is empty: no known author "
+        "went into the graph. All rows are for training."
+    ),
 }
 
 _CATEGORIES = {
@@ -66,6 +90,8 @@ _CATEGORIES = {
     "stance-arguments": ["text-retrieval"],
     "stance-inversions": ["text-classification"],
     "obliq-bench": ["text-retrieval"],
+    "obliq-queries": ["sentence-similarity", "text-retrieval"],
+    "obliq-style-pairs": ["sentence-similarity", "text-retrieval"],
 }
 
 _SLANT = """@article{sparacino2026stance,
@@ -92,7 +118,7 @@ _PERSPECTRUM = """@inproceedings{chen2019perspectrum,
 
 def metadata(build: Build) -> dict[str, Any]:
     """Metadata of the card besides licence, size and configs. The language of a user's own data is not known here."""
-    oblique = build.kind == "obliq-bench"
+    oblique = build.kind.startswith("obliq-")
     known = build.source in (sample.NAME, perspectrum.NAME)
     return {
         **({"language": ["en"]} if known else {}),
@@ -113,7 +139,9 @@ def made(build: Build) -> list[str]:
             "Texts, labels and splits are those of Perspectrum 1.0; of each cluster the original wording."
         ],
     }.get(build.source, ["Texts and labels are those of the publisher's own file."])
-    if build.source not in (sample.NAME, perspectrum.NAME):
+    if build.source == oblique_sources.BENCH:
+        lines = [f"Documents are those of the corpora of OBLIQ-Bench, `{REPO}` at `{REVISION}`."]
+    elif build.source not in (sample.NAME, perspectrum.NAME) and build.kind not in ROW_KINDS:
         lines.append(f"Where the file gave no splits, they were drawn 70/10/20 by group, with the seed {seed}.")
     if build.kind == "stance-triplets":
         asked = build.facts["arguments"]["triplets"]
@@ -130,17 +158,56 @@ def made(build: Build) -> list[str]:
         )
     if build.kind == "obliq-bench":
         lines.append("Queries stand bare; the task's instruction below goes before each of them.")
+    if build.kind in ROW_KINDS:
+        if build.source == sample.NAME and "generator" in build.facts:
+            lines = ["Documents are the training documents of Slant's sample, which were written for it."]
+        lines += _rows_made(build)
+    again = (
+        f" --generate {cell(build.facts['generator'])}` and the same answers" if "generator" in build.facts else "`"
+    )
     return [
         *lines,
         "The same command gives the same bytes: "
-        f"`python -m dataset_builders build {build.name} --seed {seed}`"
+        f"`python -m dataset_builders build {build.name} --seed {seed}{again}"
         + ("." if build.source == sample.NAME else " with the same `--source`."),
     ]
 
 
+def _rows_made(build: Build) -> list[str]:
+    facts = build.facts
+    lines = [
+        f"{NEGATIVES} hard negatives a row by BM25 over the task's training documents, from rank "
+        f"{facts.get('from_rank', 'not recorded')} on (counted from 0); none has the text of the positive, and none "
+        "is part of the same longer text."
+    ]
+    if build.kind == "obliq-queries":
+        lines.append(
+            "Documents of the same known attribute are no negatives for each other, but in congress, where a query "
+            "means one document alone."
+        )
+    else:
+        specialist = facts.get("specialist") or {}
+        named = cell(specialist.get("name") or f"vectors {specialist.get('vectors', 'not recorded')}")
+        graph = "**positives drawn at random, as a control**" if facts.get("random_graph") else "its nearest others"
+        lines.append(
+            f"The graph: specialist `{named}`, each document with {facts.get('k', 'an unrecorded number of')} "
+            f"neighbours, {graph}; {facts.get('dose') or 'all'} of {facts.get('edges', 'its')} edges, drawn uniformly "
+            f"with the seed {facts['seed']}. No neighbour of an anchor is a negative for it."
+        )
+    if facts.get("generator"):
+        lines.append(
+            f"Texts by `{cell(facts['generator'])}` were held against their documents one by one; what leaked was "
+            "asked for once more with its words named, and then dropped. A recollection of congress may share "
+            f"{QUERIES['tip_of_tongue'].coverage:.0%} of its content words with its document at most."
+        )
+    return lines
+
+
 def instructions(kind: str) -> list[list[str]]:
     """The exact instructions that stand in the data or go before it; none for inversions."""
-    if kind == "obliq-bench":
+    if kind == "obliq-style-pairs":
+        return [["task", "instruction"], ["writing", OBLIQUE_INSTRUCTIONS["writing"]]]
+    if kind.startswith("obliq-"):
         return [["task", "instruction"], *([task, OBLIQUE_INSTRUCTIONS[task]] for task in TASKS)]
     if kind == "stance-inversions":
         return []
@@ -149,20 +216,33 @@ def instructions(kind: str) -> list[list[str]]:
 
 
 def generators(build: Build) -> list[list[str]]:
-    """Who wrote the rewritten texts."""
+    """Who wrote the rewritten texts, or the queries."""
     rows = sorted(build.generators.items(), key=lambda item: (item[0][0], item[0][1] or ""))
     table = [[name, prompt or "no prompt", f"{n:,}"] for (name, prompt), n in rows]
-    return [["generator", "SHA-256 of the prompt", "rewritten texts"], *table] if table else []
+    what = "queries" if build.kind in ROW_KINDS else "rewritten texts"
+    return [["generator", "SHA-256 of the prompt", what], *table] if table else []
 
 
 def prompts(build: Build) -> dict[str, str]:
-    """The exact prompts behind the rewritten texts, by their SHA-256."""
+    """The exact prompts behind the rewritten texts or queries, by their SHA-256."""
     used = {sha for _, sha in build.generators}
-    return {sha: text for sha, text in {PROMPT_SHA256: f"{PROMPT}\n{AGAIN}"}.items() if sha in used}
+    known = {PROMPT_SHA256: f"{PROMPT}\n{AGAIN}"}
+    if build.kind in ROW_KINDS:
+        queries = build.kind == "obliq-queries"
+        named = [t.config for t in build.tables.tables if t.config in TASKS]
+        text = lenses.prompt_text([t for t in TASKS if t in named], build.facts.get("lens"), queries=queries)
+        known = {lenses.sha256(text): text}
+    return {sha: text for sha, text in known.items() if sha in used}
 
 
 def bias(build: Build) -> str:
     """One sentence or two on whoever wrote the texts."""
+    if build.kind in ROW_KINDS and any(name != "authored" for name, _ in build.generators):
+        return (
+            "The queries are by a language model, or not said to be by people: what it holds to be a stance, a style "
+            "or a failure, and its way of putting it, are in the data, and a model trained on it can learn these in "
+            "place of the property."
+        )
     if any(name != "authored" for name, _ in build.generators):
         return (
             "Part of them is by a language model: its phrases, its notion of a fair argument and its blind spots "
@@ -180,7 +260,9 @@ def issues(build: Build) -> list[str]:
     """What is known to be weak in the source."""
     unknown = sorted({sha for _, sha in build.generators if sha} - prompts(build).keys())
     found = [f"The text of the prompt `{sha[:16]}…` is not that of this version and is not shown." for sha in unknown]
-    if build.source != sample.NAME:
+    if build.kind in ROW_KINDS:
+        found += _row_issues(build)
+    elif build.source != sample.NAME:
         found.append("Labels are those of the source and were not checked by reading.")
     elif build.kind == "obliq-bench":
         found.append(
@@ -188,6 +270,24 @@ def issues(build: Build) -> list[str]:
         )
     else:
         found.append("A test split of 40 claims is too small for a leaderboard; use larger data to compare systems.")
+    return found
+
+
+def _row_issues(build: Build) -> list[str]:
+    found = [
+        "Whether a document really has the property, and a negative lacks it, was not checked by reading: some "
+        "negatives of unlabelled documents answer the query."
+    ]
+    if build.kind == "obliq-style-pairs":
+        found.append(
+            "Pairs are a specialist's guesses. They may teach subject in place of style: measure the specialist with "
+            "`python -m dataset_builders purity` first."
+        )
+    if build.source == oblique_sources.BENCH:
+        found.append(
+            "The documents are those that the benchmark searches: a model trained on them has seen its corpora, and "
+            "its scores there are no zero-shot scores."
+        )
     return found
 
 

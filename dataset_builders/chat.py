@@ -5,10 +5,12 @@ from __future__ import annotations
 import email.utils
 import ipaddress
 import json
+import logging
 import os
 import re
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -17,7 +19,16 @@ import httpx2
 from huggingface_hub import InferenceClient, constants, get_token
 from huggingface_hub.errors import HfHubHTTPError, InferenceTimeoutError
 
+from dataset_builders.endpoint_client import EndpointClient, TooLargeError, TooLongError
+
+log = logging.getLogger(__name__)
+
 Message = dict[str, str]
+
+LONGEST_ANSWER: Final = 5.0
+"""Times the timeout that one attempt may take in all: an endpoint that sends a byte now and then is given up too."""
+MAX_TOKENS: Final = 2**53
+"""A count of tokens lies below: JSON's numbers are exact up to here."""
 
 _AGAIN: Final = {408, 409, 425, 429}
 _ADVICE: Final = {
@@ -82,6 +93,8 @@ class Chat:
     def __init__(self, model: str, *, base_url: str | None, provider: str | None, timeout: float) -> None:
         self.model = model
         self.address = base_url or f"{provider or 'auto'} (provider of the Hub)"
+        self.host = self.address
+        self._longest = LONGEST_ANSWER * timeout
         self._direct = base_url is not None
         self._private = False
         self._answered = False
@@ -91,9 +104,12 @@ class Chat:
             self._client = InferenceClient(provider=provider, api_key=key, timeout=timeout)  # type: ignore[arg-type]
         else:
             host = _host(base_url)
+            self.host = urlsplit(base_url).netloc
             key = get_token() if _of_the_hub(host) else os.environ.get("OPENAI_API_KEY")
             self._private = _private(host)
-            self._client = _EndpointClient(base_url, key=key or _NO_KEY, timeout=timeout, proxies=not self._private)
+            self._client = EndpointClient(
+                base_url, key=key or _NO_KEY, timeout=timeout, longest=self._longest, proxies=not self._private
+            )
         self._secrets = [s for s in (key, get_token(), os.environ.get("OPENAI_API_KEY")) if s and s != _NO_KEY]
 
     def complete(self, messages: list[Message], **parameters: Any) -> Completion:
@@ -110,8 +126,10 @@ class Chat:
                 everywhere=True,
             )
         try:
-            output = self._client.chat_completion(list(messages), model=self.model, **parameters)
-            completion = _read(output)
+            completion = _within(
+                self._longest,
+                lambda: _read(self._client.chat_completion(list(messages), model=self.model, **parameters)),
+            )
         except Exception as error:
             # Without its cause: that one may quote a key, and nobody has looked through it.
             raise self._error(error) from None
@@ -123,6 +141,12 @@ class Chat:
             return self._refused(error.response)
         what = self._clean(str(error)) or type(error).__name__
         where = f"{self.address}, model {self.model!r}"
+        if isinstance(error, TooLongError):
+            advice = "the endpoint sends too slowly: look at its log, or raise the timeout"
+            return GenerationError(f"{where}: no whole answer within {self._longest:g} s; {advice}", again=True)
+        if isinstance(error, TooLargeError):
+            advice = "does the address speak OpenAI's protocol?"
+            return GenerationError(f"{where}: {what}; {advice}")
         if isinstance(error, (InferenceTimeoutError, httpx2.TimeoutException)):
             advice = "the endpoint is overloaded or the timeout too short: raise it or lower the concurrency"
             return GenerationError(f"{where}: no answer in time; {advice}", again=True)
@@ -150,6 +174,9 @@ class Chat:
             body = ""
         wait = _retry_after(response.headers)
         advice = _ADVICE.get(status, "the endpoint's log says more")
+        if 300 <= status < 400:
+            target = self._clean(response.headers.get("location", "").partition("?")[0])
+            advice = f"it redirects to {target or 'nowhere'}: give the address that answers itself"
         if wait:
             advice = f"it asks to wait {wait:.0f} s; {advice}"
         return GenerationError(
@@ -157,7 +184,7 @@ class Chat:
             status=status,
             again=status in _AGAIN or status >= 500,
             retry_after=wait,
-            everywhere=status in (401, 402, 404),
+            everywhere=status in (401, 402, 404) or 300 <= status < 400,
         )
 
     def _clean(self, text: str) -> str:
@@ -169,52 +196,32 @@ class Chat:
         return text if len(text) <= 300 else f"{text[:300]}…"
 
 
-class _EndpointClient(InferenceClient):
-    """InferenceClient with its own way to an endpoint, which differs from the Hub's in two points.
+def _within(seconds: float, ask: Callable[[], Completion]) -> Completion:
+    """What ``ask`` returns or raises, unless it takes longer: the client bounds each read, not their sum.
 
-    The Hub's session refuses everything while HF_HUB_OFFLINE is set, a server on this machine too. And for a bare
-    address the client turns a JSON schema into the form that TGI alone knows; others read it as "any JSON".
+    Raises:
+        TooLongError: If it does. Its thread then ends with the connection, or with the program.
     """
+    outcome: list[Completion | Exception] = []
 
-    def __init__(self, base_url: str, *, key: str, timeout: float, proxies: bool) -> None:
-        super().__init__(base_url=base_url, api_key=key, timeout=timeout)
-        self._http = httpx2.Client(
-            timeout=timeout,
-            trust_env=proxies,
-            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=64),
-        )
-        self._tgi = False
+    def run() -> None:
+        try:
+            outcome.append(ask())
+        except Exception as error:
+            outcome.append(error)
 
-    def _inner_post(self, request_parameters: Any, *, stream: bool = False) -> Any:
-        body = dict(request_parameters.json)
-        form = body.get("response_format")
-        if form is not None and not self._tgi:
-            body["response_format"] = _openai_form(form)
-        response = self._http.post(request_parameters.url, json=body, headers=request_parameters.headers)
-        if response.status_code == 422 and form is not None and not self._tgi:
-            # TGI cannot read OpenAI's form. If it was something else, this is refused as well.
-            retried = self._http.post(
-                request_parameters.url, json=body | {"response_format": form}, headers=request_parameters.headers
-            )
-            self._tgi = retried.is_success
-            response = retried if retried.is_success else response
-        response.raise_for_status()
-        return response.content
+    thread = threading.Thread(target=run, name="chat completion", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if not outcome:
+        raise TooLongError
+    if isinstance(outcome[0], Exception):
+        raise outcome[0]
+    return outcome[0]
 
 
 class _NoCompletionError(Exception):
     pass
-
-
-def _openai_form(form: Mapping[str, Any]) -> Mapping[str, Any]:
-    if form.get("type") != "json_object" or "value" not in form:
-        return form
-    return response_format(form["value"])
-
-
-def response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """OpenAI's ``response_format`` for a JSON schema."""
-    return {"type": "json_schema", "json_schema": {"name": "answer", "schema": dict(schema), "strict": True}}
 
 
 def _read(output: Any) -> Completion:
@@ -229,10 +236,20 @@ def _read(output: Any) -> Completion:
     return Completion(
         # A half of a surrogate pair is no character: nothing after this could store it.
         text=(text or "").encode("utf-8", "replace").decode(),
-        prompt_tokens=int(getattr(usage, "prompt_tokens", 0) or 0),
-        completion_tokens=int(getattr(usage, "completion_tokens", 0) or 0),
-        finish_reason=str(choices[0].finish_reason or "stop"),
+        prompt_tokens=_count(usage, "prompt_tokens"),
+        completion_tokens=_count(usage, "completion_tokens"),
+        finish_reason=str(choices[0].finish_reason or "stop").encode("utf-8", "replace").decode(),
     )
+
+
+def _count(usage: Any, name: str) -> int:
+    """A count of tokens, 0 where there is none or it is no count."""
+    value = getattr(usage, name, None)
+    if type(value) is int and 0 <= value < MAX_TOKENS:
+        return value
+    if value is not None:
+        log.debug("%s: got %.80r, wanted a whole number in [0, 2^53); counted as 0", name, value)
+    return 0
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
@@ -251,7 +268,15 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def _host(base_url: str) -> str:
-    parts = urlsplit(base_url)
+    try:
+        parts = urlsplit(base_url)
+        _ = parts.port, httpx2.URL(base_url)
+        fits = base_url.isprintable() and " " not in base_url
+    except (ValueError, httpx2.InvalidURL):
+        fits = False
+    if not fits:
+        shown = "an address" if set("@?") & set(base_url) else f"the address {base_url!r}"  # it may hold a key
+        raise ValueError(f"got {shown} that cannot be read, wanted one such as http://localhost:8000/v1")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f"got the address {base_url!r}, wanted one such as http://localhost:8000/v1")
     if parts.username or parts.password or parts.query:

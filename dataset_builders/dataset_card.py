@@ -80,7 +80,7 @@ def render(repo_id: str, build: Build, stage: Path, report: Report) -> Card:
     }
     found = origins(stage)
     licences = sorted({licence for by in found.values() for _, licence in by})
-    oblique = build.kind == "obliq-bench"
+    oblique = build.kind.startswith("obliq-")
     body = template("dataset.md.j2").render(
         name=build.name,
         repo_id=repo_id,

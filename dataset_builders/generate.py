@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,9 +23,11 @@ from tenacity.nap import sleep_using_event
 from tenacity.wait import wait_random_exponential
 from tqdm import tqdm
 
-from dataset_builders.chat import Chat, Completion, GenerationError, Message, response_format
+from dataset_builders.chat import Chat, Completion, GenerationError, Message
+from dataset_builders.counters import Counters
+from dataset_builders.endpoint_client import response_format
 from dataset_builders.pace import Pace
-from dataset_builders.reply_cache import FORMAT, ReplyCache
+from dataset_builders.reply_cache import FORMAT, ReplyCache, is_empty
 from dataset_builders.text import check_text
 
 __all__ = ["Counters", "GenerationError", "LanguageModel", "Message", "Reply", "Request"]
@@ -73,33 +75,6 @@ class Reply:
     seconds: float
 
 
-@dataclass
-class Counters:
-    """What was asked since the model was made. Tokens, seconds and cost are of ``calls`` alone: cached ones are free.
-
-    Attributes:
-        calls: Answers that the endpoint gave.
-        cached: Answers from the cache.
-        retries: Attempts after the first one of a request.
-        failed: Requests given up.
-        seconds: Summed over requests, which overlap.
-        cost: In the currency of the price; None without a price.
-    """
-
-    calls: int = 0
-    cached: int = 0
-    retries: int = 0
-    failed: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    seconds: float = 0.0
-    cost: float | None = None
-
-    def as_dict(self) -> dict[str, int | float | None]:
-        """The counters by name, ready for JSON."""
-        return asdict(self)
-
-
 class LanguageModel:
     """A language model behind an endpoint. Thread-safe.
 
@@ -115,9 +90,13 @@ class LanguageModel:
         max_tokens: Longest answer in tokens, where a request does not say its own.
         concurrency: Requests under way at once.
         requests_per_minute: Upper limit, evenly spaced, retries included.
-        timeout: Seconds without a sign of the endpoint before an attempt counts as failed.
+        timeout: Seconds without a sign of the endpoint before an attempt counts as failed; a whole answer may take
+            `chat.LONGEST_ANSWER` times as long.
         attempts: Tries a request, the first one included.
         price: Dollars per million prompt tokens and per million completion tokens.
+
+    Attributes:
+        host: Host and port of the address, or the provider: whom the answers are from.
 
     Raises:
         ValueError: If an argument is out of range, or the cache is of another format or no cache.
@@ -139,7 +118,7 @@ class LanguageModel:
         attempts: int = 6,
         price: tuple[float, float] | None = None,
     ) -> None:
-        if not model.strip() or model.startswith(("http://", "https://")):
+        if not model.strip() or not model.isprintable() or model.startswith(("http://", "https://")):
             raise ValueError(f"got the model {model!r}, wanted its name; an address goes into base_url")
         if base_url is not None and provider is not None:
             raise ValueError(f"got the address {base_url} and the provider {provider!r}; give one of them")
@@ -159,9 +138,11 @@ class LanguageModel:
         self.concurrency = concurrency
         self.attempts = attempts
         self.price = price
-        self.counters = Counters(cost=0.0 if price else None)
+        self.counters = Counters(cost=0.0 if price else None, cached_cost=0.0 if price else None)
+        self._counted: set[str] = set()
         self._chat = Chat(model, base_url=base_url, provider=provider, timeout=timeout)
         self._cache = ReplyCache(cache)
+        self.host = self._chat.host
         self._pace = Pace(requests_per_minute)
         self._slots = threading.Semaphore(concurrency)
         self._lock = threading.Lock()
@@ -173,7 +154,8 @@ class LanguageModel:
         Equal requests, in any thread or process with the same cache, are asked once.
 
         Raises:
-            GenerationError: If the endpoint refuses, or does not answer in ``attempts`` tries.
+            GenerationError: If the endpoint refuses, does not answer in ``attempts`` tries, or answers without a
+                text; an empty answer that was cut off for its length is one.
             OSError: If the cache cannot be read or written.
         """
         return self._ask(request, threading.Event())
@@ -189,7 +171,14 @@ class LanguageModel:
                     return self._ask_endpoint(request, key, asked, stop)
         completion, seconds = found
         with self._lock:
-            self.counters.cached += 1
+            c = self.counters
+            c.cached += 1
+            if key not in self._counted:
+                self._counted.add(key)
+                c.cached_prompt_tokens += completion.prompt_tokens
+                c.cached_completion_tokens += completion.completion_tokens
+                if self.price is not None:
+                    c.cached_cost = (c.cached_cost or 0.0) + self._dollars(completion)
         return _reply(completion, cached=True, seconds=seconds)
 
     def ask_all(
@@ -268,17 +257,30 @@ class LanguageModel:
                     retry_after=error.retry_after,
                 ) from None
             raise
-        self._cache.put(key, asked, completion, seconds)
+        empty = is_empty(completion)
+        if not empty:
+            self._cache.put(key, asked, completion, seconds)
         with self._lock:
             c = self.counters
+            self._counted.add(key)
             c.calls += 1
+            c.failed += empty
             c.prompt_tokens += completion.prompt_tokens
             c.completion_tokens += completion.completion_tokens
             c.seconds += seconds
             if self.price is not None:
-                dollars = completion.prompt_tokens * self.price[0] + completion.completion_tokens * self.price[1]
-                c.cost = (c.cost or 0.0) + dollars / 1e6
+                c.cost = (c.cost or 0.0) + self._dollars(completion)
+        if empty:
+            raise GenerationError(
+                f"{self._chat.address}, model {self.model!r}: the answer holds no text (it ends for "
+                f"{completion.finish_reason!r}); not kept: run this again to ask for it once more, and if it stays "
+                "so, choose another model or switch its tools off"
+            )
         return _reply(completion, cached=False, seconds=seconds)
+
+    def _dollars(self, completion: Completion) -> float:
+        prompt, answer = self.price or (0.0, 0.0)
+        return (completion.prompt_tokens * prompt + completion.completion_tokens * answer) / 1e6
 
     def _once(self, request: Request, stop: threading.Event) -> tuple[Completion, float]:
         # No key, no credit, nobody there: thousands of requests would all be refused for the same reason.

@@ -156,7 +156,8 @@ def commit_folder(
         private: Whether a new repository is private. An existing one must be then, too.
         tag: Set on the commit once it is verified.
         remote: What the folder was made for, from `look`: if the head has moved since, nothing is committed.
-        verify: Called with the commit before the tag is set; what it raises leaves the commit without the tag.
+        verify: Called with the commit before the tag is set; what it raises leaves the commit without the tag. Where
+            the tag is there already, it is not called again.
         space_sdk: Of a new Space.
 
     Returns:
@@ -191,7 +192,8 @@ def commit_folder(
                 raise conflict(repo_id)
         sha = ask(repo_id, lambda: _commit(todo, message)) if todo.changes else str(todo.remote.sha)
         done = Commit(repo_id, sha, todo.changes, len(todo.adds), len(todo.deletes), sum(todo.adds.values()))
-    if verify is not None:
+    # A tag that stands there was set once its commit had been read back.
+    if verify is not None and (tag is None or remote.tags.get(tag) != done.sha):
         verify(done)
     if tag is not None and remote.tags.get(tag) != done.sha:
         ask(repo_id, lambda: _tag(done, repo_type, tag))
@@ -224,12 +226,31 @@ def _commit(todo: Plan, message: str) -> str:
     return str(done.oid)
 
 
-def _check_tag(todo: Plan, tag: str | None) -> None:
+def check_tag(tag: str | None) -> None:
+    """Refuse what git takes for no tag, or would mix up with a branch or a commit.
+
+    Raises:
+        HubError: With what a tag may be.
+    """
     if tag is None:
         return
-    if not re.fullmatch(r"[A-Za-z0-9][\w.+-]*", tag) or ".." in tag:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]*", tag) or ".." in tag or tag.endswith((".", ".lock")):
         raise HubError(
-            f"got the tag {tag!r}, wanted letters, digits, '.', '-' and '_', such as 'v1.0.0'; nothing was pushed"
+            f"got the tag {tag!r}, wanted letters, digits, '.', '-' and '_', such as 'v1.0.0', and no '.' or '.lock' "
+            "at its end; nothing was pushed"
+        )
+    if tag in ("main", "HEAD") or re.fullmatch(r"[0-9a-f]{40}", tag):
+        raise HubError(f"got the tag {tag!r}, which names a branch or a commit; wanted one such as 'v1.0.0'")
+
+
+def _check_tag(todo: Plan, tag: str | None) -> None:
+    check_tag(tag)
+    if tag is None:
+        return
+    if tag in todo.remote.branches:
+        raise HubError(
+            f"{todo.remote.repo_id} has a branch {tag!r}: a tag of its name would hide it; choose another one. "
+            "Nothing was pushed"
         )
     there = todo.remote.tags.get(tag)
     if there is not None and (todo.changes or there != todo.remote.sha):

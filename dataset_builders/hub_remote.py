@@ -49,6 +49,7 @@ class Remote:
         private: Whether it is; None if there is none.
         files: By path.
         tags: The commit of each tag.
+        branches: Their names.
     """
 
     repo_id: str
@@ -57,6 +58,7 @@ class Remote:
     private: bool | None = None
     files: dict[str, Blob] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
+    branches: frozenset[str] = frozenset()
 
 
 def check_name(repo_id: str) -> None:
@@ -128,7 +130,8 @@ def _look(repo_id: str, repo_type: RepoType) -> Remote:
     }
     refs = api.list_repo_refs(repo_id, repo_type=repo_type)
     tags = {tag.name: tag.target_commit for tag in refs.tags}
-    return Remote(repo_id, repo_type, info.sha, info.private, files, tags)
+    branches = frozenset(branch.name for branch in refs.branches)
+    return Remote(repo_id, repo_type, info.sha, info.private, files, tags, branches)
 
 
 def read_text(remote: Remote, path: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import tempfile
@@ -9,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from dataset_builders import builds, dataset_card, hub, quality, readback, sources
+from dataset_builders import builds, dataset_card, hub, quality, readback
 from dataset_builders.atomic import write_text
 from dataset_builders.folder import MANIFEST, README, is_shard, shards
 from dataset_builders.hub import Commit, Plan
@@ -17,19 +18,42 @@ from dataset_builders.hub_errors import HubError
 from dataset_builders.hub_remote import Remote, check_access, check_name, look, read_text
 from dataset_builders.leaks import is_machine_path
 from dataset_builders.markdown import check_sections
-from dataset_builders.sources import perspectrum, sample
+from dataset_builders.quality import Report
+from dataset_builders.sources import hub as hub_source
+from dataset_builders.sources import kpa, perspectrum, public_json, sample, tfu
 
 logger = logging.getLogger(__name__)
 
 ALLOW = (README, MANIFEST, dataset_card.EVAL, "*/*.parquet")
 
-# Names that stand for one source's own text, and how to tell that --source is that source's own files; a name without
-# such a test takes no --source, or cannot be built yet.
+
+def _on_the_hub(repo: str) -> Callable[[Path], bool]:
+    """Whether ``--source`` reads ``repo@REVISION``."""
+    return lambda path: (found := hub_source.parse(path)) is not None and found[0] == repo
+
+
+def _has(*files: str) -> Callable[[Path], bool]:
+    return lambda path: all((path / file).is_file() for file in files)
+
+
+def _is(file: str) -> Callable[[Path], bool]:
+    return lambda path: path.name == file and path.is_file()
+
+
+def _either(*tests: Callable[[Path], bool]) -> Callable[[Path], bool]:
+    return lambda path: any(test(path) for test in tests)
+
+
 RESERVED: dict[str, Callable[[Path], bool] | None] = {
     sample.NAME: None,
-    "tfu": None,
-    perspectrum.NAME: lambda path: (path / perspectrum.CLAIMS).is_file(),
-}
+    perspectrum.NAME: _has(perspectrum.CLAIMS),
+    kpa.NAME: lambda path: bool(kpa.files_in(path)),
+    tfu.NAME: _either(_has(*tfu.FILES), _on_the_hub(tfu.REPO)),
+    **{name: _either(_has(file), _is(file), _on_the_hub(public_json.REPO))
+       for name, file in public_json.FILES.items()},
+}  # fmt: skip
+"""Names that stand for one source's own text, all of `sources.SOURCES`, and how to tell that ``--source`` is that
+source's own files, or its own repository. None: it takes no ``--source``."""
 
 
 @dataclass(frozen=True)
@@ -75,31 +99,28 @@ def publish(
 
     Raises:
         FileNotFoundError: If there is nothing at ``source``.
-        ValueError: If the data cannot be built, carries an unknown licence, breaks a bound, or is not of the source
+        ValueError: If the data cannot be built, carries an unknown licence or none that the Hub
+            could know, breaks a bound, or is not of the source
             that its name stands for; or if the card lacks a section.
         HubError: If the Hub, the token or the repository does not permit it.
     """
     prefix, _ = builds.parse(name)
     repo_id = f"{org}/{name}"
     check_name(repo_id)
+    hub.check_tag(tag)
     _check_reserved(prefix, source)
     if not dry_run:
         check_access(repo_id)
     remote = look(repo_id, "dataset")
     _check_ours(remote, name)
     build = builds.prepare(name, source, seed=seed, triplets=triplets)
-    if build.unlicensed:
-        raise ValueError(
-            f"{name}: {len(build.unlicensed)} rows have the licence 'unknown', such as {build.unlicensed[:3]}; "
-            "nothing is published without one: give each row a `licence`, such as cc-by-4.0"
-        )
-    report = quality.check(prefix, source, seed=seed)
+    _check_licences(build)
+    measured = build.part is not None
+    report = Report(prefix, build.part, {}) if build.part is not None else _checked(prefix, source, seed)
     if report.broken or report.mended:
         faults = [f"{c.name} ({c.figure:g}, bound {c.limit:g})" for c in report.broken] + report.mended
-        raise ValueError(
-            f"{name}: {len(faults)} bounds do not hold: {'; '.join(faults[:5])}; `python -m dataset_builders check "
-            f"{prefix}` says more"
-        )
+        more = "remove or rewrite those rows" if measured else f"`python -m dataset_builders check {prefix}` says more"
+        raise ValueError(f"{name}: {len(faults)} bounds do not hold: {'; '.join(faults[:5])}; {more}")
     with tempfile.TemporaryDirectory(prefix="slant-publish-") as staging:
         stage = Path(staging) / name
         build.write(stage)
@@ -137,16 +158,41 @@ def publish(
         return Published(plan, text, commit)
 
 
+@functools.cache
+def _checked(prefix: str, source: Path | None, seed: int) -> quality.Report:
+    """One check for all repositories of a source that a process publishes."""
+    return quality.check(prefix, source, seed=seed)
+
+
 def _check_reserved(prefix: str, source: Path | None) -> None:
-    for name, is_own in RESERVED.items():
-        if prefix != name and prefix.startswith(name) and not prefix[len(name)].isalnum():
+    is_own = RESERVED.get(prefix)
+    if source is not None and is_own is not None and not is_own(source):
+        raise ValueError(f"{prefix}-* is for {prefix}'s own files, which {source.name} is not; choose another name")
+    if prefix in RESERVED:
+        return
+    for name in RESERVED:
+        if prefix.startswith(name) and not prefix[len(name)].isalnum():
             raise ValueError(
                 f"got the source name {prefix!r}, but {name}-* is for {name}'s own text; choose another one"
             )
-        if prefix == name and name not in sources.SOURCES:
-            raise ValueError(f"{name}-* is for {name}'s own text, which cannot be built yet; choose another name")
-        if prefix == name and source is not None and is_own is not None and not is_own(source):
-            raise ValueError(f"{name}-* is for {name}'s own files, which {source.name} is not; choose another name")
+
+
+def _check_licences(build: builds.Build) -> None:
+    unknown = [row for row, licence in build.unlicensed.items() if licence == "unknown"]
+    if unknown:
+        raise ValueError(
+            f"{build.name}: {len(unknown)} rows have the licence 'unknown', such as {unknown[:3]}; "
+            "nothing is published without one: give each row a `licence`, such as cc-by-4.0"
+        )
+    if build.unlicensed:
+        row, licence = next(iter(build.unlicensed.items()))
+        near = licence.strip().lower()
+        hint = f" Did you mean {near!r}?" if builds.LICENCE.fullmatch(near) and near != "unknown" else ""
+        raise ValueError(
+            f"{build.name}: {len(build.unlicensed)} rows have a licence that is no identifier, such as "
+            f"{licence[:60]!r} of {row!r}; wanted one as the Hub spells it, in small letters, such as cc-by-4.0 or "
+            f"mit.{hint}"
+        )
 
 
 def _check_sources(stage: Path, prefix: str) -> None:

@@ -81,7 +81,7 @@ def _load(repo_id: str, revision: str, configs: list[str]) -> Prints:
             done = subprocess.run(
                 [sys.executable, "-m", "dataset_builders.readback"],
                 input=question,
-                env=_environment(Path(home)),
+                env=environment(Path(home)),
                 cwd=home,  # a folder here that is called like the repository would be loaded in its place
                 capture_output=True,
                 text=True,
@@ -97,7 +97,7 @@ def _load(repo_id: str, revision: str, configs: list[str]) -> Prints:
     )
 
 
-def _environment(home: Path) -> dict[str, str]:
+def environment(home: Path) -> dict[str, str]:
     caches = (
         "HF_HUB_CACHE",
         "HUGGINGFACE_HUB_CACHE",

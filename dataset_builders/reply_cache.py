@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from dataset_builders.chat import Completion
+from dataset_builders.chat import MAX_TOKENS, Completion
 from dataset_builders.lock import locked
+
+log = logging.getLogger(__name__)
 
 FORMAT: Final = 1
 """Version of the file and of its keys."""
@@ -57,13 +60,22 @@ class ReplyCache:
             self._connection = _open(path)
 
     def get(self, key: str) -> tuple[Completion, float] | None:
-        """The reply with this key and the seconds that it took, or None."""
+        """The reply with this key and the seconds that it took, or None.
+
+        A row that holds no reply, because it is empty or damaged, is removed: it would be none for good.
+        """
         with self._lock, self._named():
             row = self._connection.execute(
                 "SELECT text, prompt_tokens, completion_tokens, finish_reason, seconds FROM replies WHERE key = ?",
                 (key,),
             ).fetchone()
-        return (Completion(*row[:4]), row[4]) if row else None
+            if row is None:
+                return None
+            if _is_reply(*row):
+                return Completion(*row[:4]), row[4]
+            self._connection.execute("DELETE FROM replies WHERE key = ?", (key,))
+        log.warning("the cache %s: a row holds no reply and is asked for again (%s…)", self._path, key[:16])
+        return None
 
     def put(self, key: str, request: str, completion: Completion, seconds: float) -> None:
         """Store a reply and the request that it answers (canonical JSON); one that is there already stays."""
@@ -94,6 +106,23 @@ class ReplyCache:
             yield
         except sqlite3.DatabaseError as error:
             raise OSError(f"the cache {self._path}: {error}; what it holds is still there") from error
+
+
+def is_empty(completion: Completion) -> bool:
+    """Whether there is nothing to keep. What was cut off for its length is known to be so, and may be empty."""
+    return not completion.text.strip() and completion.finish_reason != "length"
+
+
+def _is_reply(text: Any, prompt_tokens: Any, completion_tokens: Any, finish_reason: Any, seconds: Any) -> bool:
+    """Whether a row holds what `ReplyCache.put` stores; SQLite itself holds any type in any column."""
+    counts = (prompt_tokens, completion_tokens)
+    return (
+        isinstance(text, str)
+        and isinstance(finish_reason, str)
+        and all(isinstance(n, int) and 0 <= n < MAX_TOKENS for n in counts)
+        and isinstance(seconds, float)
+        and not is_empty(Completion(text, *counts, finish_reason))
+    )
 
 
 def _connect(path: Path | str) -> sqlite3.Connection:

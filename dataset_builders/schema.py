@@ -14,10 +14,14 @@ Style = Literal["explicit", "natural"]
 Split = Literal["train", "validation", "test"]
 NegativeKind = Literal["hard", "semi_hard", "easy", "inverted"]
 Curriculum = Literal["homogeneous", "mixed", "mixed_aug"]
+Lens = Literal["descriptive", "analogue", "tip_of_tongue", "style", "generic"]
 
 STYLES: tuple[Style, ...] = get_args(Style)
 SPLITS: tuple[Split, ...] = get_args(Split)
 CURRICULA: tuple[Curriculum, ...] = get_args(Curriculum)
+LENSES: tuple[Lens, ...] = get_args(Lens)
+"""How an oblique query was made: by one of the three lenses, from the style graph, or by the one generic prompt that
+stands in for the lenses where they are measured against it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +122,18 @@ INVERSIONS = Features(
         **_ORIGIN,
     }
 )
+
+_OBLIQUE_HEAD = {"task": _TEXT, "lens": _TEXT, "instruction": _TEXT, "query": _TEXT}
+_OBLIQUE_TAIL = {
+    "positive_id": _TEXT,
+    "positive": _TEXT,
+    "negatives": List({"id": _TEXT, "text": _TEXT, "kind": _TEXT}),
+    "attribute": _TEXT,
+    "generator": _TEXT,
+    **_ORIGIN,
+}
+OBLIQUE_ROWS = Features({**_OBLIQUE_HEAD, **_OBLIQUE_TAIL})
+STYLE_PAIRS = Features({**_OBLIQUE_HEAD, "anchor_id": _TEXT, **_OBLIQUE_TAIL})
 
 STANCE_ARGUMENTS: dict[str, Features] = {
     "claims": CLAIMS,

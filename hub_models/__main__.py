@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from hub_models import release_commands
+
 
 class StudyFamily(StrEnum):
     stance = "stance"
@@ -20,6 +22,8 @@ class StudySplit(StrEnum):
 
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
+
+app.add_typer(release_commands.app)
 
 
 @app.callback()
@@ -57,12 +61,17 @@ def diagnose(
     """Print, as JSON, what the mean of a run hides: interval, ties, collapse, recall ceiling, shuffle control."""
     import json
 
+    from pyarrow import ArrowException
     from pyarrow.parquet import read_table
 
     from hub_models.evaluation.diagnostics import comparable, contrast, describe
 
     def columns(path: Path) -> dict[str, Any]:
-        table = read_table(path)
+        try:
+            table = read_table(path)
+        except (ArrowException, OSError) as error:
+            said = str(error).partition("\n")[0]
+            raise ValueError(f"{path}: got no readable parquet ({said}), wanted a per_query file of a run") from None
         return dict(comparable({name: table.column(name).to_numpy() for name in table.column_names}))
 
     try:

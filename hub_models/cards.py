@@ -28,6 +28,7 @@ from hub_models.evaluation.report import COLUMNS
 from hub_models.evaluation.results import Results
 from hub_models.manifest import ADAPTER_NAME, Manifest, check_adapter, is_machine_path
 from hub_models.recipe import Recipe, load_recipe
+from hub_models.requirements import REQUIREMENTS
 
 CARD_NAME = "README.md"
 RECIPE_NAME = "recipe.yaml"
@@ -88,7 +89,7 @@ def write_card(run_dir: Path | str, results_path: Path | str | None = None) -> P
     old = path.read_bytes().decode("utf-8") if path.exists() else ""
     drawn = [] if results is None else _inside(run_dir, figures(run_dir, results_path))
     block = _render(manifest, recipe, results, drawn)
-    head, body = _metadata(old, manifest, results, path), _body(old, block, path)
+    head, body = _metadata(old, manifest, results, path), body_with(old, block, path)
     _refuse_machine_paths(head, body, run_dir)
     write_text(path, head + body)
     manifest.model_copy(update={"results_sha256": digest}).write(run_dir)
@@ -185,6 +186,7 @@ def _render(manifest: Manifest, recipe: Recipe, results: Results | None, drawn: 
         licence=release_licence(manifest),
         example=example,
         prefix=query_prefix(manifest.query_template, example),
+        requirements=REQUIREMENTS,
     )
 
 
@@ -195,7 +197,7 @@ def _alt(path: str) -> str:
 
 def _metadata(old: str, manifest: Manifest, results: Results | None, path: Path) -> str:
     """The YAML head: ours over what stands there, but licence and language only where nobody chose them."""
-    kept, _ = _split(old, path)
+    kept, _ = split_head(old, path)
     ours: dict[str, Any] = {
         "library_name": "sentence-transformers",
         "pipeline_tag": "sentence-similarity",
@@ -203,8 +205,10 @@ def _metadata(old: str, manifest: Manifest, results: Results | None, path: Path)
     }
     if _is_public(manifest):
         ours |= {"base_model": manifest.base, "base_model_relation": "adapter"}
-    if datasets := [d.name for d in manifest.data if _is_dataset_id(d.name)]:
+    if datasets := [d.name for d in manifest.data if _is_dataset_id(d.name, manifest)]:
         ours["datasets"] = list(dict.fromkeys(datasets))
+    if kept.get("license") == "unknown":  # written while the base had none; nobody chose that
+        kept.pop("license")
     chosen = {"language": "en", "license": release_licence(manifest)}
     if chosen["license"] == "other":
         chosen["license_name"] = "several-see-card"
@@ -231,14 +235,17 @@ def _tags(head: dict[str, Any], path: Path) -> list[str]:
     return tags
 
 
-def _is_dataset_id(name: str) -> bool:
-    """Whether ``name`` is a Hub id or one of our own repository names, and not the file or folder of a user."""
+def _is_dataset_id(name: str, manifest: Manifest) -> bool:
+    """Whether ``name`` is a Hub id or, before the release, one of our own repository names; no file or folder of a
+    user."""
+    if manifest.repo_id is not None and "/" not in name:
+        return False
     return re.fullmatch(r"[\w.-]+/[\w.-]+|[a-z0-9-]+-(?:stance|obliq)-[a-z-]+", name) is not None
 
 
-def _body(old: str, block: str, path: Path) -> str:
+def body_with(old: str, block: str, path: Path) -> str:
     """The text after the head: ``block`` in the place of the old generated part, or after what a person wrote."""
-    _, text = _split(old, path)
+    _, text = split_head(old, path)
     generated = f"{BEGIN}\n\n{block.strip()}\n\n{END}"
     if BEGIN not in text and END not in text:
         written = text.strip("\r\n")
@@ -249,7 +256,7 @@ def _body(old: str, block: str, path: Path) -> str:
     return before + generated + rest.partition(END)[2]
 
 
-def _split(card: str, path: Path) -> tuple[dict[str, Any], str]:
+def split_head(card: str, path: Path) -> tuple[dict[str, Any], str]:
     """The head's keys in their order, and the text after the head."""
     match = REGEX_YAML_BLOCK.search(card)
     if match is None:

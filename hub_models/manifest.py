@@ -58,6 +58,7 @@ class TrainingData(BaseModel):
         rows: How many rows were used.
         licence: SPDX-like id in lower case, ``unknown`` where nobody said.
         source: The upstream that the rows come from, such as ``sample``.
+        revision: Commit of a Hub data set whose rows these are; None for others.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -68,6 +69,7 @@ class TrainingData(BaseModel):
     rows: PositiveInt
     licence: str = Field(min_length=1)
     source: str = Field(min_length=1)
+    revision: str | None = None
 
     @model_validator(mode="after")
     def _no_path(self) -> Self:
@@ -84,6 +86,7 @@ class Manifest(BaseModel):
         schema_version: 1.
         name: Name of the model, ``{recipe}-lora`` or ``{recipe}-{curriculum}-lora``.
         repo_id: Hub id of the release, None until it has one.
+        tag: Tag of the release, None until it has one.
         status: ``trained`` once the gate has passed, ``local`` where it has but for the base, which is a folder (a
             release then asks for its Hub id), ``failed`` otherwise, `failure` saying why.
         failure: Why the run does not count as done; None unless it failed.
@@ -111,6 +114,7 @@ class Manifest(BaseModel):
     schema_version: Literal[1] = 1
     name: str = Field(min_length=1)
     repo_id: str | None = None
+    tag: str | None = None
     status: Literal["trained", "local", "failed"]
     failure: str | None = None
     base: str = Field(min_length=1)

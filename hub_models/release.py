@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from peft import get_peft_model_state_dict
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 
+from dataset_builders.atomic import write_bytes
 from dataset_builders.leaks import machine_paths
 from hub_models import reload
+
+PROBE_NAME = "probe.safetensors"  # what the trained model answered, kept with it: any later copy is held against it
 
 MIN_COSINE = 0.9999
 MIN_EFFECT = 1e-6  # largest change of a coordinate that the adapter must make
@@ -40,17 +49,82 @@ class GateError(RuntimeError):
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """What a model answers: ``embeddings`` of `PROBE_TEXTS` as `reload.embed` gives them, and its settings."""
+    """What a model answers.
+
+    Attributes:
+        embeddings: float32[prompts * texts, d], `texts` as `reload.embed` gives them.
+        description: Its settings, see `reload.describe`.
+        device: Where it answered.
+        weights: SHA-256 over the adapter's tensors; None for a model without one.
+        texts: What it was asked.
+    """
 
     embeddings: NDArray[np.float32]
     description: dict[str, Any]
     device: str
+    weights: str | None
+    texts: tuple[str, ...] = PROBE_TEXTS
+
+    def write(self, folder: Path) -> None:
+        """Keep it in ``folder``; the same answers give the same bytes."""
+        facts = {k: getattr(self, k) for k in ("description", "device", "weights", "texts")}
+        # One key: the order of several would differ from call to call.
+        content = save({"embeddings": self.embeddings}, {"probe": json.dumps(facts, sort_keys=True)})
+        write_bytes(folder / PROBE_NAME, content)
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """What `write` has kept.
+
+        Raises:
+            FileNotFoundError: If there is none.
+            ValueError: If it cannot be read.
+        """
+        path = folder / PROBE_NAME
+        if not path.is_file():
+            raise FileNotFoundError(
+                f"{path} does not exist: nothing says what the trained model answered; train again, which writes it"
+            )
+        try:
+            with safe_open(path, "numpy") as file:
+                facts = json.loads(file.metadata()["probe"])
+                return cls(file.get_tensor("embeddings"), **{**facts, "texts": tuple(facts["texts"])})
+        except (SafetensorError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{path} is damaged ({error}); restore it or train again") from None
+
+    def faults(self, embeddings: NDArray[np.float32], description: Mapping[str, Any]) -> list[str]:
+        """In what a loaded model differs, in words."""
+        faults = [
+            f"{key} was {value!r} in training and is {description[key]!r} when loaded"
+            for key, value in self.description.items()
+            if description[key] != value
+        ]
+        if embeddings.shape != self.embeddings.shape:
+            shapes = f"{self.embeddings.shape} and have {embeddings.shape}"
+            return [*faults, f"embeddings had shape {shapes} when loaded"]
+        cosine = float((embeddings * self.embeddings).sum(axis=1).min())
+        if not cosine > MIN_COSINE:
+            faults.append(f"an embedding has cosine {cosine:.6f} to the trained one, wanted above {MIN_COSINE}")
+        return faults
 
 
 def probe(model: SentenceTransformer) -> Probe:
     """Ask the trained model what the loaded one will be asked."""
     model.eval()
-    return Probe(reload.embed(model, list(PROBE_TEXTS)), reload.describe(model), model.device.type)
+    transformer = model.transformers_model
+    weights = None
+    if getattr(transformer, "peft_config", None):
+        weights = _digest(get_peft_model_state_dict(transformer, save_embedding_layers=False))
+    return Probe(reload.embed(model, list(PROBE_TEXTS)), reload.describe(model), model.device.type, weights)
+
+
+def _digest(tensors: Mapping[str, torch.Tensor]) -> str:
+    """SHA-256 over names and bytes, whatever the order and the prefix that peft's files give the names."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted((n.removeprefix("base_model.model."), t) for n, t in tensors.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\0".encode())
+        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
 
 
 def gate(run_dir: Path, trained: Probe, *, check_paths: bool = True) -> None:
@@ -65,22 +139,14 @@ def gate(run_dir: Path, trained: Probe, *, check_paths: bool = True) -> None:
         GateError: If the folder does not load, embeddings differ (cosine at most .9999), a setting differs, the
             adapter is zero or without effect, or a file names a path of this machine.
     """
-    faults = _zero_adapter(run_dir)
+    faults = _weights(run_dir, trained)
     if check_paths:
         faults += [f"{file} names a path of this machine: {found!r}" for file, found in machine_paths(run_dir)]
     try:
         with_adapter, without, description = _reload(run_dir, trained.device)
     except GateError as error:
         raise GateError("; ".join([*faults, str(error)])) from None
-    for key, value in trained.description.items():
-        if description[key] != value:
-            faults.append(f"{key} was {value!r} in training and is {description[key]!r} when loaded")
-    if with_adapter.shape != trained.embeddings.shape:
-        faults.append(f"embeddings had shape {trained.embeddings.shape} and have {with_adapter.shape} when loaded")
-    else:
-        cosine = float((with_adapter * trained.embeddings).sum(axis=1).min())
-        if not cosine > MIN_COSINE:
-            faults.append(f"an embedding has cosine {cosine:.6f} to the trained one, wanted above {MIN_COSINE}")
+    faults += trained.faults(with_adapter, description)
     if not np.abs(with_adapter - without).max() > MIN_EFFECT:
         faults.append("the adapter has no effect: with and without it the embeddings are the same")
     if faults:
@@ -102,25 +168,32 @@ def _reload(run_dir: Path, device: str) -> tuple[NDArray[np.float32], NDArray[np
         if done.returncode:
             base = json.loads((run_dir / "adapter_config.json").read_text())["base_model_name_or_path"]
             raise GateError(
-                f"the folder (base {base}) does not load in a fresh process, offline: {_last_error(done.stderr)}"
+                f"the folder (base {base}) does not load in a fresh process, offline: {last_error(done.stderr)}"
             )
         with np.load(out) as answer:
             return answer["with_adapter"], answer["without"], json.loads(str(answer["description"]))
 
 
-def _last_error(stderr: str) -> str:
+def last_error(stderr: str) -> str:
     """The message that a traceback ends with, which may run over several lines."""
     lines = stderr.strip().splitlines() or ["no message"]
     starts = [i for i, line in enumerate(lines) if re.match(r"[\w.]*(Error|Exception)\b", line)]
     return " ".join(lines[starts[-1] if starts else -1 :])
 
 
-def _zero_adapter(run_dir: Path) -> list[str]:
+def _weights(run_dir: Path, trained: Probe) -> list[str]:
     path = run_dir / "adapter_model.safetensors"
     if not path.is_file():
         return ["there is no adapter_model.safetensors"]
-    norms = {name: float(w.abs().max()) for name, w in load_file(path).items() if "lora_B" in name}
+    try:
+        tensors = load_file(path)
+    except SafetensorError as error:
+        return [f"adapter_model.safetensors is damaged ({error})"]
+    faults = []
+    if trained.weights != _digest(tensors):
+        faults.append("adapter_model.safetensors does not hold the weights that were trained")
+    norms = {name: float(w.abs().max()) for name, w in tensors.items() if "lora_B" in name}
     zero = [name for name, norm in norms.items() if not norm > 0]
     if zero or not norms:
-        return [f"{len(zero)} of {len(norms)} adapter matrices are zero or not finite, such as {zero[:2]}"]
-    return []
+        faults.append(f"{len(zero)} of {len(norms)} adapter matrices are zero or not finite, such as {zero[:2]}")
+    return faults

@@ -428,9 +428,11 @@ def _finish(
     manifest = _manifest(staged, model, recipe, rows, state)
     manifest.write(staged)
     write_card(staged)
+    trained = probe(model)
+    trained.write(staged)
     failure = None
     try:
-        gate(staged, probe(model), check_paths=manifest.status != "local")
+        gate(staged, trained, check_paths=manifest.status != "local")
     except GateError as error:
         failure = str(error)
         manifest.model_copy(update={"status": "failed", "failure": failure}).write(staged)

@@ -158,11 +158,12 @@ def read(recipe: Recipe) -> TrainingSet:
         ValueError: If columns, config or split are not there, the rows are not those that ``sha256`` pins, or there
             are fewer than ``dose``.
     """
-    parts = [_read_entry(entry, recipe.seed) for entry in recipe.data]
+    parts = [read_entry(entry, recipe.seed) for entry in recipe.data]
     return TrainingSet(concatenate_datasets([rows for rows, _ in parts]), tuple(part for _, part in parts))
 
 
-def _read_entry(entry: DataEntry, seed: int) -> tuple[Dataset, TrainingData]:
+def read_entry(entry: DataEntry, seed: int) -> tuple[Dataset, TrainingData]:
+    """The rows of one entry, see `read`; the seed draws those of its ``dose``."""
     where = str(entry.path or entry.repo)
     if entry.mode != "blend":
         raise ValueError(f"data {where}: got mode {entry.mode!r}; triplets can only be blended, set mode=blend")
@@ -189,6 +190,7 @@ def _read_entry(entry: DataEntry, seed: int) -> tuple[Dataset, TrainingData]:
         rows=len(rows),
         licence=_all(rows["licence"][:]),
         source=_all(rows["source"][:]),
+        revision=entry.revision,
     )
     return rows, part
 

@@ -23,6 +23,7 @@ class Fault:
         raw: A body to send as it is, in place of a chat completion.
         late: Nothing comes before the endpoint is closed: the client's timeout ends it.
         cut: The connection is closed without an answer.
+        drip: What an answer begins with, and after it blanks without an end, one at a time.
     """
 
     status: int = 200
@@ -32,6 +33,7 @@ class Fault:
     raw: str | None = None
     late: bool = False
     cut: bool = False
+    drip: bytes | None = None
 
 
 def truncated(text: str) -> Fault:
@@ -73,8 +75,8 @@ class Endpoint:
             self.bodies.append(body)
             self.headers.append(headers)
 
-    def wait_until_closed(self) -> None:
-        self._closing.wait()
+    def wait_until_closed(self, seconds: float | None = None) -> bool:
+        return self._closing.wait(seconds)
 
     def close(self) -> None:
         """Stop: from now on the address refuses connections."""
@@ -119,7 +121,12 @@ class _Handler(BaseHTTPRequestHandler):
         fault = Fault(text=answer) if isinstance(answer, str) else answer
         if fault.late:
             self.endpoint.wait_until_closed()
-        if fault.late or fault.cut:
+        if fault.drip is not None:
+            with contextlib.suppress(OSError):
+                self.wfile.write(fault.drip)
+                while not self.endpoint.wait_until_closed(0.02):
+                    self.wfile.write(b" ")
+        if fault.late or fault.cut or fault.drip is not None:
             self.close_connection = True
             return None
         if fault.raw is not None:

@@ -1,111 +1,167 @@
-"""The built-in specialist of style: what a text is like whatever it is about.
+"""The graph of a frozen specialist: who writes like whom, taken over as training pairs (O 3.2).
 
-No model and no download: function words, character n-grams, punctuation and rhythm, the features that authorship
-attribution has long used. It is the baseline that a trained authorship encoder has to beat.
+Of the specialist only the neighbourhoods are used, never its scores. It is a callable over texts, such as the built-in
+`stylometric`, or a file of vectors, a row a document: `python -m hub_models encode` writes one for any
+sentence-transformers model. LUAR (O's own teacher) brings code of its own, which nothing here runs: compute
+its vectors in a process in which you allowed that, one text an episode, and save them with ``numpy.save`` as
+float32[n, d].
 """
 
 from __future__ import annotations
 
-import itertools
-import re
-import zlib
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
 
-from dataset_builders.text import FUNCTION_WORDS, is_function_word, sentences, words
+from dataset_builders.knn import approximate_neighbours, lengths, neighbours
+from dataset_builders.oblique.stylometry import STYLOMETRIC, stylometric
 
-STYLOMETRIC = "stylometric"
+__all__ = ["STYLOMETRIC", "Edge", "K", "Specialist", "draw_edges", "embed", "randomise", "style_graph", "stylometric"]
 
-Float64 = NDArray[np.float64]
+Specialist = Callable[[Sequence[str]], NDArray[np.floating]]
+"""Texts to floating-point numbers of shape [n, d], a row a text in their order."""
 
-_WORDS = sorted(FUNCTION_WORDS)
-_MARKS = [".", ",", ";", ":", "!", "?", "-", "–", "—", "…", "(", ")", '"', "“", "'", "’", "/", "&", "%", "\n"]
-_BUCKETS = 512
-_TOKEN = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
-_CLIP = 3.0  # standard deviations; one odd feature shall not decide
-_CONSTANT = 1e-7  # the spread of rounding
-_DIRECTION = 1e-3  # of a text that is average in everything: near to no other
+K = 3
+"""Neighbours a document in O; its sweep is 1, 3, 5, 10 (H)."""
+
+_CONSTANT = 1e-6  # of unit vectors: what rounding leaves between equal ones
 
 
-def stylometric(texts: Sequence[str]) -> NDArray[np.float32]:
-    """float32[n, d], one row of unit length for each text; cosine compares.
+class Edge(NamedTuple):
+    """A directed edge: ``positive`` is among the nearest of ``anchor``. Both are document ids."""
 
-    Each feature is a rate within its text, standardised over the texts given, as in Burrows's Delta with cosine; the
-    four families then weigh the same. So vectors of different calls do not compare. Character n-grams are taken of a
-    text whose content words are reduced to their last two letters: they show inflection and joints, not the topic.
+    anchor: str
+    positive: str
+
+
+def embed(specialist: Specialist | NDArray[np.floating], texts: Mapping[str, str]) -> NDArray[np.float32]:
+    """float32[n, d], the specialist's vectors of the documents, as it gave them.
 
     Args:
-        texts: At least two, not all alike.
+        specialist: Called once with all texts; or vectors that were computed before.
+        texts: By document id; at least two.
 
     Raises:
-        ValueError: If there are fewer than two texts, or they differ in no feature.
+        ValueError: If there are fewer than two documents or one is blank; or the vectors are no matrix of numbers with
+            a row a document and at least two columns, one is zero, NaN or infinite, or all of them are equal.
     """
-    if len(texts) < 2:
-        raise ValueError(f"got {len(texts)} texts, wanted at least 2: style is measured against the other texts")
-    features = (_words, _ngrams, _marks, _rhythm)
-    bounds = np.cumsum([0, *(len(feature("")) for feature in features)])
-    vectors = np.empty((len(texts), bounds[-1] + 1), np.float32)
-    for row, text in enumerate(tqdm(texts, desc="style", unit=" texts", delay=2)):
-        vectors[row, :-1] = np.concatenate([feature(text) for feature in features])
-    for start, stop in itertools.pairwise(bounds):
-        _standardise(vectors[:, start:stop])
-    if not vectors[:, :-1].any():
-        raise ValueError(f"the {len(texts)} texts differ in no feature of style")
-    vectors[:, -1] = _DIRECTION
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    ids = list(texts)
+    if len(ids) < 2:
+        raise ValueError(f"got {len(ids)} documents, wanted at least 2: a graph needs neighbours")
+    blank = [i for i, text in texts.items() if not text.strip()]
+    if blank:
+        raise ValueError(f"{len(blank)} documents have no text, such as {blank[:5]}: remove them, or fill them in")
+    given = specialist(list(texts.values())) if callable(specialist) else specialist
+    try:
+        vectors = np.asarray(given, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"the specialist gave no matrix ({error}); wanted numbers of shape [{len(ids)}, d], rows of one width"
+        ) from None
+    if vectors.ndim != 2 or len(vectors) != len(ids) or vectors.shape[1] < 2:
+        raise ValueError(
+            f"the specialist gave numbers of shape {list(vectors.shape)} for {len(ids)} documents, wanted "
+            f"[{len(ids)}, d] with d of 2 or more, a row a document in their order"
+        )
+    finite = np.isfinite(vectors).all(axis=1)
+    if not finite.all():
+        raise ValueError(
+            f"the specialist's vectors hold NaN or infinity for {(~finite).sum()} documents, such as "
+            f"{[ids[i] for i in np.flatnonzero(~finite)[:5]]}"
+        )
+    norms = lengths(vectors)
+    if not norms.all():
+        raise ValueError(
+            f"the specialist's vectors are zero for {(norms == 0).sum()} documents, such as "
+            f"{[ids[i] for i in np.flatnonzero(norms == 0)[:5]]}"
+        )
+    first = vectors[0] / norms[0]
+    if all(abs(v / n - first).max() <= _CONSTANT for v, n in zip(vectors, norms, strict=True)):
+        raise ValueError(
+            f"the specialist gave all {len(ids)} documents the same vector: nobody is nearer than anybody else"
+        )
     return vectors
 
 
-def _standardise(rates: NDArray[np.float32]) -> None:
-    """In place: zero mean, unit variance, clipped, over the root of the number of features; a constant one is 0."""
-    rates -= rates.mean(axis=0)
-    spread = rates.std(axis=0)
-    rates[:, spread <= _CONSTANT] = 0
-    rates /= np.where(spread > _CONSTANT, spread, 1)
-    np.clip(rates, -_CLIP, _CLIP, out=rates)
-    rates /= np.sqrt(rates.shape[1])
+def style_graph(
+    vectors: NDArray[np.float32],
+    ids: Sequence[str],
+    k: int = K,
+    *,
+    sources: Sequence[Hashable] | None = None,
+    approximate: bool = False,
+    seed: int = 0,
+) -> list[Edge]:
+    """The edges of the graph: each document with its ``k`` nearest others by cosine (O equations 2 to 4).
+
+    A document is left out of its own neighbours by its id, never by its rank.
+
+    Args:
+        vectors: float32[n, d], of `embed`.
+        ids: One distinct id a document.
+        k: Neighbours a document.
+        sources: As for `knn.neighbours`: parts of one longer text are no edge, for they share a subject too.
+        approximate: Search as `knn.approximate_neighbours` does.
+        seed: Of the approximate search.
+
+    Returns:
+        By anchor, nearest first; fewer than ``k`` an anchor where sources leave fewer.
+
+    Raises:
+        ValueError: If ``k`` is not from 1 to n - 1, or for what `knn.neighbours` refuses.
+    """
+    if not 1 <= k < len(ids):
+        raise ValueError(f"got k = {k} and {len(ids)} documents, wanted from 1 to {len(ids) - 1}: the others")
+    if approximate:
+        graph = approximate_neighbours(vectors, k, ids, sources=sources, seed=seed)
+    else:
+        graph = neighbours(vectors, k, ids, sources=sources)
+    return [Edge(anchor, near) for anchor, hits in zip(ids, graph, strict=True) for near, _ in hits]
 
 
-def _words(text: str) -> Float64:
-    found = words(text)
-    count = Counter(found)
-    return np.array([count[word] for word in _WORDS]) / max(1, len(found))
+def draw_edges(edges: Sequence[Edge], dose: int | None, seed: int = 0) -> list[Edge]:
+    """``dose`` edges, drawn uniformly without replacement (O equation 5), in the order of the graph; all, if null.
+
+    With one seed the edges of a smaller dose are among those of a larger one.
+
+    Raises:
+        ValueError: If ``dose`` is below 1 or above the number of edges.
+    """
+    if dose is None:
+        return list(edges)
+    if not 1 <= dose <= len(edges):
+        raise ValueError(
+            f"got a dose of {dose} and {len(edges)} edges, wanted from 1 to {len(edges)}; a larger k gives more edges"
+        )
+    drawn = np.random.default_rng(seed).permutation(len(edges))[:dose]
+    return [edges[i] for i in sorted(drawn)]
 
 
-def _ngrams(text: str) -> Float64:
-    tokens = []
-    for token in _TOKEN.findall(text.lower()):
-        content = token[0].isalnum() and not is_function_word(token.replace("’", "'"))
-        tokens.append(f"*{token[-2:]}" if content else token)
-    shape = f" {' '.join(tokens)} "
-    counts = np.zeros(_BUCKETS)
-    for i in range(len(shape) - 2):
-        counts[zlib.crc32(shape[i : i + 3].encode("utf-8", "surrogatepass")) % _BUCKETS] += 1
-    return counts / max(1, len(shape) - 2)
+def randomise(
+    edges: Sequence[Edge], ids: Sequence[str], negatives: Sequence[Sequence[str]], seed: int = 0
+) -> list[Edge]:
+    """The control: each positive replaced by a document drawn uniformly, anchors and negatives as they are (O H).
 
+    Args:
+        edges: Of the true graph.
+        ids: All documents.
+        negatives: Of each edge: neither they nor the anchor are drawn.
+        seed: Of the draw.
 
-def _marks(text: str) -> Float64:
-    stripped = text.strip()
-    return np.array([stripped.count(mark) for mark in _MARKS]) / max(1, len(stripped))
-
-
-def _rhythm(text: str) -> Float64:
-    """Sentences: mean length, its spread, its change from one to the next. Words: mean length, its spread, share of
-    long ones, variety."""
-    lengths = np.array([len(words(s)) for s in sentences(text)] or [0], dtype=np.float64)
-    found = words(text)
-    letters = np.array([len(w) for w in found] or [0], dtype=np.float64)
-    change = float(np.abs(np.diff(lengths)).mean()) if len(lengths) > 1 else 0.0
-    return np.array(
-        [
-            *np.log1p([lengths.mean(), lengths.std(), change]),
-            letters.mean(),
-            letters.std(),
-            (letters > 7).mean(),
-            len(set(found)) / max(1, len(found)) ** 0.5,
-        ]
-    )
+    Raises:
+        ValueError: If nothing is left to draw.
+    """
+    rng = np.random.default_rng(seed)
+    drawn = []
+    for edge, kept in zip(edges, negatives, strict=True):
+        barred = {edge.anchor, *kept}
+        if barred.issuperset(ids):
+            raise ValueError(
+                f"got {len(ids)} documents, wanted more than the negatives and the anchor {edge.anchor!r}"
+            )
+        while (positive := ids[int(rng.integers(len(ids)))]) in barred:
+            pass
+        drawn.append(Edge(edge.anchor, positive))
+    return drawn

@@ -39,7 +39,8 @@ def read(folder: Path) -> StanceData:
 
     Raises:
         FileNotFoundError: If there is none of the files.
-        ValueError: If a file has other columns, or a row another stance than 1 or -1, or an empty or broken text.
+        ValueError: If a file has other columns, no row or is no UTF-8, or a row another stance
+            than 1 or -1, or an empty or broken text.
     """
     files = files_in(folder)
     if not files:
@@ -65,13 +66,22 @@ def read(folder: Path) -> StanceData:
 def _rows(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
     with path.open(encoding="utf-8-sig", newline="") as lines:
         reader = csv.DictReader(lines, strict=True)
-        if reader.fieldnames != _COLUMNS:
-            raise ValueError(f"{path.name}: got the columns {reader.fieldnames}, wanted {_COLUMNS}")
+        empty = True
         try:
+            if reader.fieldnames != _COLUMNS:
+                raise ValueError(f"{path.name}: got the columns {reader.fieldnames}, wanted {_COLUMNS}")
             for row in reader:
+                empty = False
                 where = f"{path.name}:{reader.line_num}"
                 if None in row or None in row.values():
                     raise ValueError(f"{where}: got another number of fields than {len(_COLUMNS)}; mend the quotes")
                 yield where, row
-        except (csv.Error, UnicodeDecodeError) as error:
+        except UnicodeDecodeError as error:  # met where a block is read: the line is not known
+            raise ValueError(
+                f"{path.name}: the file is no UTF-8 ({error.reason}: byte 0x{error.object[error.start]:02x}); save it "
+                "as UTF-8, as upstream has it"
+            ) from None
+        except csv.Error as error:
             raise ValueError(f"{path.name}:{reader.line_num + 1}: the line cannot be read ({error})") from None
+    if empty:
+        raise ValueError(f"{path.name}: there is no row below the columns; fetch the file anew, or remove it")

@@ -45,7 +45,8 @@ def read(name: str, path: Path, split: Split | None = None) -> StanceData:
     Raises:
         FileNotFoundError: If there is no such file.
         ValueError: If it is no JSON of this shape, a text is empty or broken, a label is unknown, a ``topic_id``
-            stands for two texts, or a relation names a topic that is not there.
+            stands for two texts, a relation names a topic that is not there, or there is no topic, or no document
+            with a relation.
     """
     page = read_json(path)
     if not isinstance(page, dict):
@@ -80,6 +81,11 @@ def read(name: str, path: Path, split: Split | None = None) -> StanceData:
     ]
     if not claims:
         raise ValueError(f"{path.name}: there is no topic; wanted at least one with its documents")
+    if not arguments:
+        raise ValueError(
+            f"{path.name}: none of the {len(page['documents'])} documents relates to a topic; wanted the arguments on "
+            f"the {len(claims)} topics"
+        )
     repeated = sum(n - 1 for n in Counter(a.argument_id for a in arguments).values())
     counts = {"documents with an earlier one's text, merged": repeated, "documents without a relation": unrelated}
     return merge(name, claims, arguments, relations, counts=counts)

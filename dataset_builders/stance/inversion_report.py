@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from dataset_builders.counters import paid
 from dataset_builders.stance import statistics as st
 from dataset_builders.stance.data import StanceData
 from dataset_builders.stance.reversal import lemma_jaccard
@@ -123,13 +124,8 @@ class Report:
         return "\n\n" + "\n".join(f"- {line}" for line in self.lines())
 
     def cost(self) -> str:
-        """What this run asked and paid for."""
-        c = self.counters
-        cost = "" if c["cost"] is None else f", ${c['cost']:.4f}"
-        return (
-            f"{c['calls']:,} calls ({c['cached']:,} from the cache, {c['retries']:,} retries, {c['failed']:,} "
-            f"failed), {c['prompt_tokens']:,} + {c['completion_tokens']:,} tokens{cost}"
-        )
+        """What this run asked and paid for, and where it found answers of an earlier one, what all of them cost."""
+        return paid(self.counters)
 
 
 def _counts(counts: dict[str, int]) -> str:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from dataset_builders import json_reply
 from dataset_builders.generate import GenerationError, LanguageModel, Reply, Request
 from dataset_builders.instructions import STANCES, Stance
 from dataset_builders.schema import Argument, Claim, Inversion
@@ -61,9 +61,6 @@ An earlier try at these was refused; "refused" holds, for each argument, what wa
 Write each one anew by the rules."""
 
 PROMPT_SHA256: Final = hashlib.sha256(f"{PROMPT}\n{AGAIN}".encode()).hexdigest()
-
-_THOUGHTS = re.compile(r"^\s*<think>.*?</think>", re.DOTALL)
-_FENCE = re.compile(r"^\s*```(?:json)?\s*\n(?P<inside>.*?)\n?\s*```\s*$", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -214,7 +211,7 @@ def _schema(counts: dict[Stance, int]) -> dict[str, Any]:
 
 def _read(reply: Reply, items: Sequence[Item], group: Sequence[int]) -> dict[int, Candidate]:
     """A candidate for each item of a request."""
-    texts = _parse(reply)
+    texts = json_reply.parse(reply, "support_flipped and attack_flipped")
     if isinstance(texts, str):
         return {i: Candidate("", {"json": texts}) for i in group}
     found: dict[int, Candidate] = {}
@@ -227,21 +224,6 @@ def _read(reply: Reply, items: Sequence[Item], group: Sequence[int]) -> dict[int
             continue
         for i, text in zip(side, flipped, strict=True):
             failed = failures(items[i].claim.claim, items[i].argument.text, text)
-            found[i] = Candidate(text if isinstance(text, str) else "", failed)
+            # What is no text, half a surrogate pair in it for one, cannot be quoted in a request either.
+            found[i] = Candidate("" if "text" in failed else text, failed)
     return found
-
-
-def _parse(reply: Reply) -> dict[str, Any] | str:
-    """The object of a reply, or what is wrong with it. Thoughts before it and a fence around it are taken away."""
-    if reply.finish_reason == "length":
-        return "the answer was cut off: answer with the JSON alone"
-    text = _THOUGHTS.sub("", reply.text)
-    if match := _FENCE.match(text):
-        text = match["inside"]
-    try:
-        parsed = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        return f"the answer was no JSON ({type(error).__name__}): answer with the JSON alone"
-    if not isinstance(parsed, dict):
-        return "the answer was no JSON object with support_flipped and attack_flipped"
-    return parsed

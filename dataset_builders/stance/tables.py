@@ -194,6 +194,7 @@ def summary(name: str, tables: Tables, licences: Iterable[str]) -> str:
     """The generated part of a README: what there is, and how to load it."""
     lines = "\n".join(f"| `{t.config}` | `{t.split}` | {t.rows:,} |" for t in tables.tables)
     left_out = ", ".join(f"{len(ids)} in `{split}`" for split, ids in tables.one_sided.items()) or "none"
+    of_claims = f"Claims without arguments on both sides: {left_out}. " if "-stance-" in name else ""
     return f"""# {name}
 
 ```python
@@ -206,7 +207,7 @@ load_dataset("{name}", "{tables.default}")
 |---|---|---|
 {lines}
 
-Claims without arguments on both sides: {left_out}. Licence: {", ".join(sorted(set(licences)))}."""
+{of_claims}Licence: {", ".join(sorted(set(licences)))}."""
 
 
 def licences_of(data: StanceData) -> list[str]:

@@ -82,6 +82,30 @@ def word_deltas(
     return [(d.part, d.word, float(delta)) for d, delta in zip(without, deltas, strict=True)]
 
 
+@dataclass(frozen=True, slots=True)
+class Reliance:
+    """What one query's cosine with one document hangs on.
+
+    Attributes:
+        ris: Share of the words' influence that the instruction has, in [0, 1].
+        rcs: The claim's share.
+        di: Mean Δ of the instruction's stance words, or None where it has none that could be deleted.
+    """
+
+    ris: float
+    rcs: float
+    di: float | None
+
+
+def reliance(deltas: Sequence[tuple[Part, str, float]]) -> Reliance:
+    """Read RIS, RCS and DI off the `word_deltas` of one query and document."""
+    of_part = {part: sum(abs(delta) for p, _, delta in deltas if p == part) for part in PARTS}
+    total = sum(of_part.values()) + EPSILON
+    stance = [delta for part, word, delta in deltas if part == "instruction" and is_stance_word(word)]
+    di = sum(stance) / len(stance) if stance else None
+    return Reliance(of_part["instruction"] / total, of_part["claim"] / total, di)
+
+
 @dataclass(frozen=True, eq=False)
 class Ablation:
     """A task's word ablation.

@@ -33,6 +33,8 @@ def comparable(table: Table) -> Table:
     """The rows that a mean is over: of a stance table the unseen instructions over all documents, else all rows."""
     if "candidates" not in table:
         return table
+    if "seen" not in table:
+        raise ValueError(f"got the columns {list(table)}, wanted 'seen' beside 'candidates': which rows are compared")
     rows = (np.asarray(table["candidates"]) == "all") & ~np.asarray(table["seen"], bool)
     return {name: column[rows] for name, column in table.items()}
 
@@ -101,6 +103,11 @@ def contrast(table: Table, other: Table, metric: str, tolerance: float = TOLERAN
     Raises:
         ValueError: If there is no such column, or the queries are not the same.
     """
+    for found in (table, other):
+        if "query_id" not in found:
+            raise ValueError(
+                f"got the columns {list(found)}, wanted 'query_id' among them: what is compared with what"
+            )
     place = {key: i for i, key in enumerate(_keys(other))}
     keys = _keys(table)
     if set(keys) != set(place):
@@ -128,8 +135,13 @@ def contrast(table: Table, other: Table, metric: str, tolerance: float = TOLERAN
 
 
 def _interval(values: NDArray[np.float64], table: Table) -> dict[str, Any]:
-    unit = next(name for name in _UNITS if name in table)
-    found = asdict(paired_difference(values, table[unit].tolist()))
+    unit = next((name for name in _UNITS if name in table), None)
+    if unit is None:
+        raise ValueError(f"got the columns {list(table)}, wanted one of {list(_UNITS)}: what an interval resamples")
+    units = table[unit].tolist()
+    if unknown := sum(name is None or name != name for name in units):
+        raise ValueError(f"{unit}: got {unknown} of {len(units)} rows without a value, wanted one in each")
+    found = asdict(paired_difference(values, [str(name) for name in units]))
     return {"unit": unit, **{key: value for key, value in found.items() if key != "delta"}}
 
 
@@ -137,7 +149,12 @@ def _column(table: Table, metric: str) -> NDArray[np.float64]:
     if metric not in table:
         numbers = [name for name, column in table.items() if np.asarray(column).dtype.kind == "f"]
         raise ValueError(f"got the metric {metric!r}, wanted one of {numbers}.{did_you_mean(metric, numbers)}")
-    column = np.asarray(table[metric], np.float64)
+    try:
+        column = np.asarray(table[metric], np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{metric}: got values that are no numbers, such as {table[metric][0]!r}") from None
+    if not np.isfinite(column).all():
+        raise ValueError(f"{metric}: got {(~np.isfinite(column)).sum()} of {len(column)} rows without a finite number")
     if not len(column):
         raise ValueError(f"{metric}: the table has no query")
     return column

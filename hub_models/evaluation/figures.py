@@ -22,7 +22,9 @@ from hub_models.evaluation.measured import Table
 from hub_models.evaluation.metrics import COMPOSITION, STANCE_BIT, document_kinds
 from hub_models.evaluation.oblique import ObliqueJudgements
 from hub_models.evaluation.probe import Probe, picture
+from hub_models.evaluation.results import TaskResult
 from hub_models.evaluation.run import Evaluation, read_table
+from hub_models.evaluation.systems import REFERENCES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -105,10 +107,10 @@ def composition(evaluation: Evaluation, task_name: str) -> Figure:
     """Stacked bars: the shares of right, hard, semi-hard and easy documents at R, for each slice and model."""
     from matplotlib.figure import Figure
 
-    systems = [("base", evaluation.baseline)] if evaluation.baseline else []
+    systems = [(_base_label(evaluation), evaluation.baseline)] if evaluation.baseline else []
     systems += [(_label(evaluation), evaluation.results)]
-    runs = [(label, results.tasks[task_name].run("dense")) for label, results in systems]
-    slices = list(runs[0][1].slices) if runs[0][1] else []
+    runs = [(label, results.tasks[task_name].runs[0]) for label, results in systems]
+    slices = [name for name in runs[-1][1].slices if name in runs[0][1].slices]
     figure = Figure(figsize=(1.6 + 1.25 * len(slices) * len(runs) / 2 + 1.2, 3.6), layout="constrained")
     axes = figure.add_subplot()
     ticks, labels = [], []
@@ -118,7 +120,7 @@ def composition(evaluation: Evaluation, task_name: str) -> Figure:
             ticks.append(x)
             labels.append(label)
             for kind in COMPOSITION:
-                share = (run.mean(slice_name, f"{kind}_at_r") if run else None) or 0.0
+                share = run.mean(slice_name, f"{kind}_at_r") or 0.0
                 axes.bar(x, share, 0.86, bottom, color=COLOURS[kind], label=NAMES[kind] if not x else None)
                 if share >= 0.06:
                     colour = "black" if kind == "semi_hard" else "white"
@@ -152,8 +154,8 @@ def top_five(evaluation: Evaluation, task_name: str) -> Figure | None:
     assert evaluation.baseline is not None and evaluation.baseline_folder is not None
     judged = evaluation.judged[task_name]
     assert isinstance(judged, stance.Judgements)
-    tuned = read_table(evaluation.folder, evaluation.results.tasks[task_name], "dense")
-    base = read_table(evaluation.baseline_folder, evaluation.baseline.tasks[task_name], "dense")
+    tuned = _first(evaluation.folder, evaluation.results.tasks[task_name])
+    base = _first(evaluation.baseline_folder, evaluation.baseline.tasks[task_name])
     claim_id = _median_claim(base, tuned)
     if claim_id is None:
         return None
@@ -169,7 +171,7 @@ def top_five(evaluation: Evaluation, task_name: str) -> Figure | None:
     axes.set_ylim(0, 1)
     heading = textwrap.shorten(f"Find statements rejecting: {judged.claims[row].claim}", 110, placeholder=" …")
     axes.text(0.5, 0.965, heading, ha="center", va="top", fontsize=11, weight="bold")
-    for x, label, found in ((0.015, "base", base), (0.51, _label(evaluation), tuned)):
+    for x, label, found in ((0.015, _base_label(evaluation), base), (0.51, _label(evaluation), tuned)):
         axes.text(x, 0.895, label, va="top", fontsize=10, weight="bold")
         for place, argument_id in enumerate(_top_of(found, claim_id)):
             y, colour = 0.71 - place * 0.152, COLOURS[kind_of[argument_id]]
@@ -203,6 +205,16 @@ def _asked(table: Table) -> dict[str, dict[str, Any]]:
     """The rows of the example's instruction over all candidates, by claim."""
     rows = np.flatnonzero((table["candidates"] == stance.ALL) & (table["instruction_id"] == EXAMPLE_INSTRUCTION))
     return {table["claim_id"][i]: {name: table[name][i] for name in ("precision_at_r", "top")} for i in rows}
+
+
+def _first(folder: Path, task: TaskResult) -> Table:
+    """The per-query values of a task's first run: dense, and of BM25 or chance their only one."""
+    return read_table(folder, task, task.runs[0].strategy, task.runs[0].params)
+
+
+def _base_label(evaluation: Evaluation) -> str:
+    name = evaluation.baseline.model.id if evaluation.baseline else ""
+    return name if name in REFERENCES else "base"
 
 
 def _label(evaluation: Evaluation) -> str:

@@ -116,7 +116,8 @@ class Hybrid:
 
     @property
     def params(self) -> dict[str, Any]:
-        return {"weight": self.weight, "lexical": self.lexical} | self.levers.params
+        fitted = {"lambda_model": self.model.digest} if self.model is not None else {}
+        return {"weight": self.weight, "lexical": self.lexical} | fitted | self.levers.params
 
     def takes(self, encoder: Encoder) -> bool:
         return takes_levers(encoder, self.levers) and self.of in (None, encoder.path_or_id)
@@ -215,10 +216,17 @@ def variants(
         return []
     known = Stored(Levers(), None) if is_reference(model) else stored(model)
     kept = known.levers
-    levers = kept.but(adapter_scale, anchor)
+    levers = kept
+    for option, given in (("--adapter-scale", (adapter_scale, None)), ("--anchor", (None, anchor))):
+        try:
+            levers = levers.but(*given)
+        except ValueError as error:
+            raise ValueError(f"{option}: {error}") from None
     found: list[Variant] = [Levered(levers)] if levers.pulled else []
     weights = parse_weights(hybrid) if hybrid is not None else []
     if "auto" in weights:
+        if is_reference(model):
+            raise ValueError(f"{model}: got --hybrid auto, wanted an encoder: there are no dense scores to weigh")
         if known.lambda_model is None:
             raise ValueError(
                 f"{model}: got --hybrid auto, but it has no λ model; fit one on validation claims with "
@@ -226,7 +234,7 @@ def variants(
             )
         if lexical != "slant" or levers != kept:
             raise ValueError(
-                f"{model}: got --hybrid auto with lexical {lexical!r} and {levers}, wanted 'slant' and {kept}, which "
+                f"{model}: got --hybrid auto with lexical {lexical!r}, {levers}, wanted 'slant', {kept}, which "
                 "its λ model was fitted with"
             )
         weights = list(dict.fromkeys([*weights, known.lambda_model.fixed]))

@@ -15,7 +15,7 @@ from hub_models.evaluation.metrics import Int
 from hub_models.evaluation.oblique import ObliqueJudgements
 from hub_models.evaluation.oblique_metrics import MAIN
 from hub_models.evaluation.oblique_ranking import measure_ranking, rank
-from hub_models.evaluation.reranking import Searchable, Setting, cost_columns, pool_ceiling, rerank_order
+from hub_models.evaluation.reranking import Searchable, Setting, asked, cost_columns, pool_ceiling, rerank_order
 from hub_models.evaluation.results import Strategy
 from hub_models.retrieval.policies import Policy
 from hub_models.retrieval.rerank import check_fallbacks, mean_cost, side_by_side
@@ -32,7 +32,7 @@ class Rewriting:
 
     @property
     def params(self) -> dict[str, Any]:
-        return {"llm": self.setting.model.model if self.setting.model else None}
+        return asked(self.setting.model)
 
     def measure(self, judged: ObliqueJudgements, searched: Searchable) -> Measured:
         """Rewrite, search and measure.
@@ -51,8 +51,8 @@ class Rewriting:
         done = side_by_side(lambda i: rewriter(texts[i]), len(texts), model.concurrency, what)
         costs = [d.cost for d in done]
         check_fallbacks(costs, what)
-        asked = [replace(q, text=d.query) for q, d in zip(judged.queries, done, strict=True)]
-        ranked = rank(judged, searched.oblique_scores(replace(judged, queries=asked)))
+        rewritten = [replace(q, text=d.query) for q, d in zip(judged.queries, done, strict=True)]
+        ranked = rank(judged, searched.oblique_scores(replace(judged, queries=rewritten)))
         table = measure_ranking(judged, ranked.order, ranked.tied) | cost_columns(costs)
         _, plain = self.setting.first_stage.of(judged, searched)
         diagnostics = {"cost": mean_cost(costs), "against_first_stage": contrast(table, plain, MAIN)}

@@ -49,9 +49,9 @@ class Measured:
 
 
 def run_name(strategy: Strategy, params: dict[str, Any]) -> str:
-    """A file name for a run, its own among all runs of a task: ``dense``, ``hybrid-0.1-slant``."""
-    said = "-".join([strategy, *(str(value) for value in params.values())])
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", said)[:80]
+    """A file name for a run, its own among all runs of a task: ``dense``, ``dense-anchor-0.2``."""
+    said = "-".join([strategy, *(f"{key}-{value}" for key, value in params.items())])
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", said)[:100]
     if name == said:
         return name
     return f"{name}-{hashlib.sha256(json.dumps(params, sort_keys=True).encode()).hexdigest()[:8]}"

@@ -12,6 +12,7 @@ import numpy as np
 from hub_models.evaluation.metrics import Float64
 from hub_models.evaluation.results import Results
 from hub_models.evaluation.significance import PairedDifference, paired_difference
+from hub_models.evaluation.variants import ObliqueVariant
 from hub_models.manifest import FILE_NAME, Manifest
 
 IDENTITY = "identity"
@@ -81,8 +82,14 @@ def store(run_dir: Path, task: str, choice: Mapping[str, Any]) -> None:
     manifest.model_copy(update={"rerank_policy": kept}).write(run_dir)
 
 
-def keep_choices(model: str, results: Results, tasks: Iterable[str]) -> list[str]:
+def keep_choices(model: str, results: Results, tasks: Iterable[str], asked: Sequence[ObliqueVariant]) -> list[str]:
     """Store what ``--rerank auto`` chose, where the model is a run folder.
+
+    Args:
+        model: As given.
+        results: Which may hold the choices of earlier commands, too.
+        tasks: Names of those that were measured.
+        asked: The runs that this command asked for.
 
     Returns:
         The tasks whose choice was stored.
@@ -92,8 +99,8 @@ def keep_choices(model: str, results: Results, tasks: Iterable[str]) -> list[str
         return []
     kept = []
     for task in tasks:
-        for run in results.tasks[task].runs:
-            if "choice" in run.diagnostics:
+        for run in (results.tasks[task].run(variant.strategy, variant.params) for variant in asked):
+            if run is not None and "choice" in run.diagnostics:
                 store(run_dir, task, run.diagnostics["choice"])
                 kept.append(task)
     return kept

@@ -36,7 +36,7 @@ class ChosenReranking:
 
     @property
     def params(self) -> dict[str, Any]:
-        among = [policy.label for policy in self._all]
+        among = [policy.name for policy in self._all]
         return {"policy": "auto", "among": among, **self.setting.params(any(p.asks for p in self._all))}
 
     @property
@@ -63,11 +63,11 @@ class ChosenReranking:
                 "measured; give the data a validation split, or name one policy"
             )
         values: dict[str, Float64] = {}
-        by_label = {policy.of(judged.task).label: policy for policy in self._all}
-        for label, policy in by_label.items():
+        by_name = {policy.of(judged.task).name: policy for policy in self._all}
+        for name, policy in by_name.items():
             reranked, _ = rerank_order(development, order, policy, self.setting)
-            values[label] = measure_ranking(development, reranked, tied)[MAIN]
+            values[name] = measure_ranking(development, reranked, tied)[MAIN]
         choice = choose(values, [q.group for q in development.queries])
-        found = Reranking(by_label[choice.policy], self.setting).measure(judged, searched)
-        said = choice.as_dict() | self.setting.params(by_label[choice.policy].asks)
+        found = Reranking(by_name[choice.policy], self.setting).measure(judged, searched)
+        said = choice.as_dict() | self.setting.params(by_name[choice.policy].asks)
         return replace(found, params=self.params, diagnostics={**found.diagnostics, "choice": said})

@@ -107,10 +107,13 @@ def pairs_of(source: str, data: Path | None = None) -> list[Pair]:
         ValueError: If there is no inversion, or a row is faulty.
     """
     if data is not None:
-        found = [_pair(row, where) for file in files_of(data) for where, row in read_rows(file)]
-        if not found:
+        seen: dict[Pair, str] = {}
+        for where, row in (pair for file in files_of(data) for pair in read_rows(file)):
+            if (first := seen.setdefault(found := _pair(row, where), where)) != where:
+                raise ValueError(f"{where}: got the pair of {first} once more on {found.claim!r}, wanted it once")
+        if not seen:
             raise ValueError(f"{data}: there is no row; wanted one object an inversion with {list(_REQUIRED)}")
-        return found
+        return list(seen)
     tested = load(source).restrict({"test"})
     if not tested.inversions:
         raise ValueError(
@@ -132,7 +135,13 @@ def _pair(row: dict[str, Any], where: str) -> Pair:
     claim, original, inverted = (check_text(row[k], f"{where}: {k}") for k in ("claim", "original", "inverted"))
     stance = one_of("original_stance", row["original_stance"], STANCES, where)
     style = one_of("style", row["style"], STYLES, where) if row.get("style") is not None else None
-    return _ordered(str(row.get("claim_id") or text_id("claim", claim)), claim, original, inverted, stance, style)
+    if original == inverted:
+        raise ValueError(f"{where}: got the same text as original and inverted, wanted two of different stances")
+    claim_id = row.get("claim_id")
+    if claim_id is not None and (not isinstance(claim_id, str | int) or isinstance(claim_id, bool)):
+        raise ValueError(f"{where}: claim_id: got {type(claim_id).__name__}, wanted text or a whole number")
+    claim_id = text_id("claim", claim) if claim_id in (None, "") else str(claim_id)
+    return _ordered(claim_id, claim, original, inverted, stance, style)
 
 
 def _ordered(claim_id: str, claim: str, original: str, inverted: str, stance: Stance, style: Style | None) -> Pair:

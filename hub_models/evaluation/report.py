@@ -89,7 +89,8 @@ def _slice(
 def _further(run: RunResult, name: str) -> Iterator[str]:
     """A run beside the first one, and the difference to that."""
     own = {c.metric: c for c in run.compare if (c.baseline, c.slice) == (OWN, "overall")}
-    yield f"{run_name(run.strategy, run.params)} · overall, and its difference to the dense run"
+    what, told = run_name(run.strategy, run.params), "overall, and its difference to the dense run"
+    yield from [f"{what} · {told}"] if len(f"{what} · {told}") <= WIDTH else [what, f"  {told}"]
     yield _line(f"  {name}", _means(run, "overall"))
     yield _line("  difference", [_difference(own.get(metric)) for metric in COLUMNS])
     if chosen := run.diagnostics.get("lambda"):

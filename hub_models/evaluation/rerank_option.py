@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from dataset_builders.generate import LanguageModel
 from dataset_builders.schema import Split
@@ -21,8 +23,8 @@ from hub_models.evaluation.variants import ObliqueVariant, Variant
 from hub_models.retrieval.policies import AUTO, KINDS, Policy
 from hub_models.retrieval.rerank import DEPTH
 
-REPLIES: Final = "replies.sqlite3"
-"""The language model's answers, in the cache folder."""
+REPLIES: Final = "replies-{host}.sqlite3"
+"""The language models' answers, in the cache folder: a file for each host, for a model is known to it by its name."""
 
 _OTHERS = ("auto", "rewrite", "oracle-tournament")
 
@@ -38,7 +40,8 @@ def language_model(name: str | None, base_url: str | None, cache: Path | None) -
         raise ValueError(f"got --base-url {base_url} and no --llm: name the model that is asked there")
     if name is None:
         return None
-    return LanguageModel(name, base_url=base_url, cache=(cache or Path(".cache")) / REPLIES)
+    host = re.sub(r"[^A-Za-z0-9.-]+", "-", urlsplit(base_url).netloc.rpartition("@")[2] if base_url else "hub")
+    return LanguageModel(name, base_url=base_url, cache=(cache or Path(".cache")) / REPLIES.format(host=host))
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +78,7 @@ def rerankings(
 
     Raises:
         ValueError: If a name is unknown, a language model is missing, stance tasks are to be reranked by anything but
-            a cross-encoder, or ``auto`` has no development queries.
+            a cross-encoder, a language model is named that nothing asks, or ``auto`` has no development queries.
     """
     parts = [part.strip() for part in option.split(",") if part.strip()]
     policies, tournaments = _read(parts)
@@ -87,6 +90,8 @@ def rerankings(
     asks = [str(p) for p in (among if auto else policies) if p.asks] + [p for p in parts if p.startswith(_OTHERS[1:])]
     if asks and model is None:
         raise ValueError(f"--rerank {', '.join(asks)} asks a language model: give --llm MODEL, and --base-url URL")
+    if model is not None and not asks:
+        raise ValueError(f"got --llm {model.model} and --rerank {option}, none of which asks a language model")
     setting = Setting(model, depth)
     found: list[ObliqueVariant] = []
     if auto:

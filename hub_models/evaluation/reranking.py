@@ -24,6 +24,7 @@ from hub_models.evaluation.results import Strategy
 from hub_models.evaluation.systems import Encoder, Reference
 from hub_models.retrieval.policies import Policy
 from hub_models.retrieval.rerank import DEPTH, Cost, mean_cost, rerank_all
+from hub_models.retrieval.rerank_prompts import prompts_digest
 
 Searchable = Encoder | Reference
 """What a first stage can be."""
@@ -44,6 +45,13 @@ class FirstStage:
         return self.known[key]
 
 
+def asked(model: LanguageModel | None) -> dict[str, Any]:
+    """What tells the answers of language models apart, as far as can be seen from here: for a run's params."""
+    if model is None:
+        return {"llm": None}
+    return {"llm": model.model, "endpoint": model.host, "prompts": prompts_digest()}
+
+
 @dataclass(frozen=True, eq=False)
 class Setting:
     """What the reranked runs of an evaluation share.
@@ -61,8 +69,8 @@ class Setting:
     first_stage: FirstStage = field(default_factory=FirstStage)
 
     def params(self, asks: bool) -> dict[str, Any]:
-        """For results.json."""
-        return {"depth": self.depth, "llm": self.model.model if asks and self.model else None}
+        """For results.json: with a language model, also where it is and what words it was asked with."""
+        return {"depth": self.depth, **asked(self.model if asks else None)}
 
 
 def rerank_order(judged: ObliqueJudgements, order: Int, policy: Policy, setting: Setting) -> tuple[Int, list[Cost]]:
@@ -126,7 +134,7 @@ class Reranking:
 
     @property
     def params(self) -> dict[str, Any]:
-        return {"policy": self.policy.label, **self.setting.params(self.policy.asks)}
+        return {"policy": self.policy.label, **self.setting.params(self.policy.asks), **self.policy.pin}
 
     def measure(self, judged: ObliqueJudgements, searched: Searchable) -> Measured:
         """Search, rerank and measure.

@@ -86,7 +86,8 @@ def evaluate_model(
         baseline: Folder, Hub id, ``bm25``, ``random``, or the results.json of an earlier evaluation; None compares
             with nothing.
         late_interaction: The model has a vector for each token.
-        cache: Folder that keeps the vectors of oblique tasks: a killed evaluation goes on where it was.
+        cache: Folder that keeps the vectors: a killed evaluation goes on where it was, and what is measured later
+            repeats to the last bit (see `Encoder.encode`).
         variants: What is measured of the stance tasks beside the dense run, each as a run of its own. The baseline is
             measured with those that take it.
         oblique_variants: The same of oblique tasks, beside their first run. The baseline is measured without them.

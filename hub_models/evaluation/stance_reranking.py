@@ -38,7 +38,7 @@ class StanceReranking:
 
     @property
     def params(self) -> dict[str, Any]:
-        return {"policy": self.policy.label, "depth": self.depth, "instructions": "unseen"}
+        return {"policy": self.policy.label, "depth": self.depth, "instructions": "unseen", **self.policy.pin}
 
     def takes(self, encoder: Encoder) -> bool:
         return True

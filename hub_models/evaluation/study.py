@@ -55,7 +55,7 @@ def parse_systems(curricula: str, further: Iterable[str] = ()) -> list[System]:
         further: ``NAME: KEY=VALUE …`` each, overrides of the recipe as a shell would split them.
 
     Raises:
-        ValueError: If a name is missing, given twice, or cannot name a folder.
+        ValueError: If a name is missing, given twice, or cannot name a folder, or a further one changes nothing.
 
     Example:
         >>> parse_systems("mixed", ["ours: data.0.config=mixed_aug negatives_per_anchor=2"])[1].overrides
@@ -63,8 +63,12 @@ def parse_systems(curricula: str, further: Iterable[str] = ()) -> list[System]:
     """
     systems = [System(name, (f"data.0.config={name}",)) for name in (n.strip() for n in curricula.split(",")) if name]
     for text in further:
-        name, _, overrides = text.partition(":")
-        systems.append(System(name.strip(), tuple(shlex.split(overrides))))
+        name, _, given = text.partition(":")
+        if not (overrides := shlex.split(given)):
+            raise ValueError(
+                f"got --also {text!r} without overrides, wanted 'NAME: KEY=VALUE …': else it is the recipe"
+            )
+        systems.append(System(name.strip(), tuple(overrides)))
     names = [system.name for system in systems]
     for name in names:
         if not _NAME.fullmatch(name) or name == ZERO_SHOT or names.count(name) > 1:
@@ -87,6 +91,22 @@ def check_source(source: str | None, data: Path | None) -> None:
         raise ValueError(f"got --data {data} without its name, wanted --source NAME beside it")
     if data is None and source not in (None, sample.NAME):
         raise ValueError(f"got --source {source} without data, wanted --data PATH beside it")
+
+
+def check_own(path: Path) -> None:
+    """Refuse to write over what is no study's results.
+
+    Raises:
+        ValueError: If there is another file.
+    """
+    if path.exists():
+        try:
+            StudyResults.read(path)
+        except ValueError:
+            raise ValueError(
+                f"{path}: got a file that is no study's results, which this one would replace; move it or give "
+                "another --out"
+            ) from None
 
 
 def sets_at_hand(source: str | None, data: Path | None, further: Sequence[str], split: Split) -> Tasks:
@@ -166,6 +186,7 @@ def study_stance(
     variants = fusions(hybrid)
     tasks = sets_at_hand(source, data, further, split)
     check_writable(out)
+    check_own(out / RESULTS_NAME)
     triplets = training_folder(source, data, out)
     cells = plan_cells(recipe, systems, seeds=seeds, data=triplets, overrides=overrides, quick=quick)
     results = run_study(cells, tasks, out, variants=variants, quick=quick, split=split, command=command)

@@ -76,7 +76,12 @@ class Encoder:
         )
 
     def encode(self, texts: Sequence[str], adapter_scale: float = 1.0) -> Float32:
-        """float32[n, d]; with the adapter at another scale, down to 0, which is the base."""
+        """float32[n, d]; with the adapter at another scale, down to 0, which is the base.
+
+        A text in another batch gets a vector that differs by some 1e-7. Texts that the tokenizer cannot tell apart,
+        such as long ones that begin alike, are then put in order by that noise: runs on them repeat exactly in one
+        process or with one cache, and not else.
+        """
         known = self._vectors.setdefault(adapter_scale, {})
         missing = [text for text in dict.fromkeys(texts) if text not in known]
         scaled = adapter_scaled(self._loaded, adapter_scale) if adapter_scale else adapter_off(self._loaded)

@@ -7,6 +7,8 @@ the claim's words and the two score lists; which documents are right is not amon
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import Literal, Self
 
 import numpy as np
@@ -100,6 +102,12 @@ class LambdaModel(BaseModel):
         if sizes != (len(FEATURES), len(FEATURES), {1 + len(FEATURES)}, len(self.grid)):
             raise ValueError(f"means, stds and coefficients do not fit {len(FEATURES)} features and the grid")
         return self
+
+    @property
+    def digest(self) -> str:
+        """Twelve digits of its SHA-256: one fitted anew has others."""
+        content = json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()[:12]
 
     def choose(self, seen: Float64) -> Float64:
         """λ for each query.

@@ -33,6 +33,9 @@ class Levers:
         check_scale(self.adapter_scale)
         check_weight(self.anchor)
 
+    def __str__(self) -> str:
+        return f"adapter scale {self.adapter_scale:g} and anchor {self.anchor:g}"
+
     @property
     def pulled(self) -> bool:
         """Whether anything differs from the plain model."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import Literal, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 from dataset_builders.instructions import OBLIQUE_INSTRUCTIONS
 from dataset_builders.sources.obliq_bench import ObliqueTaskName
@@ -16,6 +18,9 @@ from hub_models.retrieval.tourrank import TourRank
 
 Kind = Literal["identity", "tourrank", "listwise", "sliding", "cross-encoder"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+
+_OF_A_MODEL = {".safetensors", ".bin", ".json", ".jinja", ".txt", ".model"}
+"""Suffixes of a model's weights, settings and vocabulary."""
 
 _LEAST = {"tourrank": 1, "listwise": 2, "sliding": 2}
 
@@ -75,6 +80,33 @@ class Policy:
         return found.parent.name if found is not None and found.parent.parent.name == "snapshots" else None
 
     @property
+    def content(self) -> str | None:
+        """Which cross-encoder it is, whatever its folder or repository is called: the commit of one from the Hub, the
+        SHA-256 of a folder's weights and settings. None of other policies.
+
+        Raises:
+            FileNotFoundError: If there is no such model.
+        """
+        if self.model is None:
+            return None
+        folder = Path(self.model)
+        if not folder.is_dir():
+            return self.revision
+        files = sorted(p for p in folder.rglob("*") if p.suffix in _OF_A_MODEL and p.is_file())
+        stats = ((p, p.stat()) for p in files)
+        return _sha256(folder, tuple((p.relative_to(folder), s.st_size, s.st_mtime_ns) for p, s in stats))
+
+    @property
+    def pin(self) -> dict[str, Any]:
+        """For a run's params: `content`, of a cross-encoder."""
+        return {} if self.model is None else {"content": self.content}
+
+    @property
+    def name(self) -> str:
+        """`label`, and for a cross-encoder the start of `content`: two of one label have two names."""
+        return f"{self.label}@{str(self.content)[:12]}" if self.model is not None else self.label
+
+    @property
     def asks(self) -> bool:
         """Whether it needs a language model."""
         return self.kind in _LEAST
@@ -102,6 +134,17 @@ class Policy:
         if self.kind == "tourrank":
             return TourRank(ask, number, seed)
         return Listwise(ask, task, number, sliding=self.kind == "sliding")
+
+
+@lru_cache
+def _sha256(folder: Path, files: tuple[tuple[Path, int, int], ...]) -> str:
+    """Over names and bytes of files; size and time of change see to it that a changed one is read again."""
+    digest = hashlib.sha256()
+    for path, size, _ in files:
+        digest.update(f"{path.as_posix()} {size}\n".encode())
+        with (folder / path).open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
 
 
 AUTO = (Policy("identity"), Policy("tourrank", 5), Policy("listwise"))

@@ -20,6 +20,7 @@ _AGAIN = rf"(?:(?:\s*[,;>&]\s*|\s+and\s+)(?:and\s+)?{_NUMBER})*"
 _BRACKETED = re.compile(rf"\[\s*{_NUMBER}(?:[\s,;>]+{_NUMBER})*\s*\]")
 _LABELLED = re.compile(rf"\b(?:documents?|docs?|passages?)\s*\#?\s*{_NUMBER}{_AGAIN}", re.IGNORECASE)
 _BARE = re.compile(rf"(?<![A-Za-z_]){_NUMBER}(?:[\s,;>→|\"'.-]+{_NUMBER})*(?![A-Za-z_])")
+_NEGATIVE = re.compile(r"(?<![\w\])}-])[-−]\d+")  # not the hyphens of 3-1-2 and [3]-[1]
 _NUMBERS = re.compile(_NUMBER)
 
 _RANKING_FORM = re.compile(r"\[\d+\](?: ?> ?\[\d+\])*")
@@ -75,7 +76,8 @@ def read_picks(reply: str, shown: int, wanted: int, *, truncated: bool = False) 
 
 def _readable(reply: str, truncated: bool) -> str:
     text = unicodedata.normalize("NFKC", answer_of(reply))  # full-width, circled and raised digits become plain ones
-    return re.sub(r"\d+$", "", text) if truncated else text
+    text = re.sub(r"\d+$", "", text) if truncated else text
+    return _NEGATIVE.sub("0", text)  # which is out of range too
 
 
 def _is_all(form: re.Pattern[str], text: str, numbers: int) -> bool:

@@ -6,6 +6,8 @@ document; the last turn alone asks.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
 
 from dataset_builders.generate import Message
@@ -88,6 +90,14 @@ def rewrite_messages(instruction: str, query: str) -> tuple[Message, ...]:
     )
     user = f"Task: {instruction}\nQuery: {query}\nAnswer with the new query alone."
     return ({"role": "system", "content": system}, {"role": "user", "content": user})
+
+
+def prompts_digest() -> str:
+    """Twelve digits of the SHA-256 of all of the above: results are of these words and no others."""
+    documents = ["first", "word " * (MAX_WORDS + 1)]
+    said = [listwise_messages(task, "query", documents) for task in _ATTRIBUTE]
+    said += [tournament_messages("query", documents, 1), rewrite_messages("instruction", "query")]
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:12]
 
 
 def _cut(document: str) -> str:

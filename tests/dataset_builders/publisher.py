@@ -12,7 +12,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+import traceback
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -70,6 +71,8 @@ class Running:
 class Publisher:
     """Forks commands; a context manager."""
 
+    module = "tests.dataset_builders.publisher"
+
     def __init__(self, hub: TestHub, env: Mapping[str, str] | None = None) -> None:
         self.hub = hub
         self._env = dict(env or {})
@@ -78,7 +81,7 @@ class Publisher:
 
     def __enter__(self) -> Publisher:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.dataset_builders.publisher"],
+            [sys.executable, "-m", self.module],
             # What a killed command has staged goes with the rest.
             env=self.hub.environment(token=None, env={"TMPDIR": self._outputs.name, **self._env}),
             stdin=subprocess.PIPE,
@@ -88,7 +91,7 @@ class Publisher:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
@@ -119,13 +122,13 @@ class Publisher:
         return self.start(*argv, token=token, read_back=read_back).wait()
 
 
-def _serve() -> None:
-    import datasets  # noqa: F401
-    import huggingface_hub.hf_api  # noqa: F401
+def serve(command: Callable[[list[str]], None], skip_reading_back: Callable[[], None]) -> None:
+    """Fork ``command`` for each order on stdin.
 
-    from dataset_builders import __main__ as command
-    from dataset_builders import publish
-
+    Args:
+        command: Runs a command line; may exit.
+        skip_reading_back: Called in the forked process where an order says so.
+    """
     for line in sys.stdin:
         order = json.loads(line)
         if "wait" in order:
@@ -140,18 +143,33 @@ def _serve() -> None:
                 if order["token"]:
                     os.environ["HF_TOKEN"] = order["token"]
                 if not order["read_back"]:
-                    publish.readback.compare = lambda *asked: None
+                    skip_reading_back()
                 code = 1
                 try:
-                    command.app(order["argv"])
+                    command(order["argv"])
                 except SystemExit as end:
                     code = int(end.code or 0)
+                except Exception:
+                    traceback.print_exc()
                 finally:
                     sys.stdout.flush()
                     sys.stderr.flush()
                     os._exit(code)
         sys.stdout.write(f"{answer}\n")
         sys.stdout.flush()
+
+
+def _serve() -> None:
+    import datasets  # noqa: F401
+    import huggingface_hub.hf_api  # noqa: F401
+
+    from dataset_builders import __main__ as command
+    from dataset_builders import publish
+
+    def skip() -> None:
+        publish.readback.compare = lambda *asked: None
+
+    serve(lambda argv: command.app(argv), skip)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataset_builders import chat, generate, reply_cache
+from dataset_builders import chat, endpoint_client, generate, reply_cache
 from dataset_builders.chat import Completion
 from dataset_builders.generate import Counters, GenerationError, LanguageModel, Reply, Request
 from dataset_builders.pace import Pace
@@ -88,16 +88,154 @@ def test_counters_and_cost() -> None:
     # Prompts of 2 and 1 words, two replies of 3: (3 · 2 + 6 · 10) / 10^6 dollars. The repeated one is free.
     assert counters.cost == pytest.approx(66e-6)
     assert counters.seconds > 0
-    assert replace(counters, seconds=0, cost=None) == Counters(2, 1, 0, 0, 3, 6, 0, None)
+    assert replace(counters, seconds=0, cost=None) == Counters(2, 1, 0, 0, 3, 6, 0, None, 0, 0, 0.0)
     assert counters.as_dict()["prompt_tokens"] == 3
     assert json.loads(json.dumps(counters.as_dict()))["cost"] == counters.cost
 
 
-def test_a_truncated_reply_says_so_and_is_kept(tmp_path: Path) -> None:
-    with endpoint(lambda body: truncated('{"a": "b')) as server:
+def test_what_a_set_of_answers_cost_stands_in_every_later_run(tmp_path: Path) -> None:
+    """Two runs ask for three answers of 3 + 3 words; the second and the third find what it paid for."""
+    with endpoint(lambda body: "three words here") as server:
+        found = []
+        for texts in (["a b c", "d e f"], ["a b c", "d e f", "d e f", "g h i", "g h i"], ["a b c", "d e f", "g h i"]):
+            model = model_at(server, cache=tmp_path / "c", price=(1e6, 2e6))
+            for text in texts:
+                model.ask(ask(text))
+            found.append(model.counters)
+    assert [c.calls for c in found] == [2, 1, 0] and [c.cached for c in found] == [0, 4, 3]
+    assert [(c.prompt_tokens, c.cached_prompt_tokens) for c in found] == [(6, 0), (3, 6), (0, 9)]
+    assert [(c.completion_tokens, c.cached_completion_tokens) for c in found] == [(6, 0), (3, 6), (0, 9)]
+    # A dollar a word asked and two a word answered: 9 for each answer.
+    assert [(c.cost, c.cached_cost) for c in found] == [(18, 0), (9, 18), (0, 27)]
+    free = model_at(server, cache=tmp_path / "c")
+    free.ask(ask("a b c"))
+    assert (free.counters.cached_prompt_tokens, free.counters.cached_cost) == (3, None)
+
+
+def completion(**changes: Any) -> Fault:
+    """A whole completion, but for some keys of its choice or its usage."""
+    choice: dict[str, Any] = {"index": 0, "message": {"role": "assistant", "content": "good"}, "finish_reason": "stop"}
+    usage: Any = {"prompt_tokens": 5, "completion_tokens": 7}
+    if "usage" in changes:
+        usage = changes.pop("usage")
+    return Fault(raw=json.dumps({"choices": [choice | changes], "usage": usage}))
+
+
+@pytest.mark.parametrize("odd", [2**63, 10**30, 2**53, -1, 1.5, True, "7", None, float("inf"), [1], {}])
+def test_a_count_that_is_none_counts_nothing_and_loses_no_answer(
+    odd: object, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "dataset_builders.chat")
+    with endpoint(lambda body: completion(usage={"prompt_tokens": odd, "completion_tokens": 2**53 - 1})) as server:
+        for cached in (False, True):
+            reply = model_at(server, cache=tmp_path / "c").ask(ask("q"))
+            assert (reply.text, reply.prompt_tokens, reply.completion_tokens) == ("good", 0, 2**53 - 1)
+            assert reply.cached == cached
+    assert ("prompt_tokens: got" in caplog.text) == (odd is not None)
+
+
+@pytest.mark.parametrize("usage", [None, "many", 3, []])
+def test_a_usage_that_is_none_loses_no_answer(usage: object) -> None:
+    with endpoint(lambda body: completion(usage=usage)) as server:
+        assert model_at(server).ask(ask("q")).text == "good"
+
+
+CALL = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+
+
+@pytest.mark.parametrize(
+    "empty",
+    [
+        completion(message={"role": "assistant", "content": None}),
+        completion(message={"role": "assistant"}),
+        completion(message={"role": "assistant", "content": ""}),
+        completion(message={"role": "assistant", "content": " \n"}),
+        completion(message={"role": "assistant", "content": None, "tool_calls": [CALL]}, finish_reason="tool_calls"),
+        completion(message={"role": "assistant", "content": None}, finish_reason="content_filter"),
+    ],
+)
+def test_an_empty_answer_is_an_error_and_a_rerun_asks_once_more(empty: Fault, tmp_path: Path) -> None:
+    with endpoint(one_after_another(empty, empty, "good")) as server:
+        for asked in (1, 2):
+            model = model_at(server, cache=tmp_path / "c", price=(1.0, 0.0))
+            with pytest.raises(GenerationError, match=r"the answer holds no text \(it ends for '.*run this again"):
+                model.ask(ask("q"))
+            assert len(server.bodies) == asked
+            # It was paid for all the same.
+            c = model.counters
+            assert (c.calls, c.failed, c.prompt_tokens, c.cost) == (1, 1, 5, pytest.approx(5e-6))
+        for _ in range(2):
+            assert model_at(server, cache=tmp_path / "c").ask(ask("q")).text == "good"
+    assert len(server.bodies) == 3
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "text = x'ff00'",
+        "text = ''",
+        "prompt_tokens = 'abc'",
+        "completion_tokens = -1",
+        "seconds = 'long'",
+        "finish_reason = x''",
+    ],
+)
+def test_a_cached_row_that_holds_no_reply_is_asked_for_again(damage: str, tmp_path: Path) -> None:
+    with endpoint(echo) as server:
+        for text in ("q", "other"):
+            model_at(server, cache=tmp_path / "c").ask(ask(text))
+        with sqlite3.connect(tmp_path / "c") as connection:
+            connection.execute(f"UPDATE replies SET {damage} WHERE text = 're: q'")
+        connection.close()
+        for cached in (False, True):
+            reply = model_at(server, cache=tmp_path / "c").ask(ask("q"))
+            assert (reply.text, reply.cached) == ("re: q", cached)
+        assert model_at(server, cache=tmp_path / "c").ask(ask("other")).cached
+    assert server.questions == ["q", "other", "q"]
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+
+
+@pytest.mark.parametrize(
+    "drip", [HEAD + b"Content-Length: 100000\r\n\r\n", HEAD + b"\r\n", HEAD + b"X: ", b"HTTP/1.1"]
+)
+def test_an_answer_that_trickles_in_without_an_end_is_given_up(drip: bytes) -> None:
+    with endpoint(one_after_another(Fault(drip=drip), Fault(drip=drip), "good")) as server:
+        model = model_at(server, timeout=0.1, attempts=2)
+        with pytest.raises(GenerationError, match=r"no whole answer within 0.5 s; .* raise the timeout.*2 of 2 tries"):
+            model.ask(ask("q"))
+        assert model_at(server).ask(ask("q")).text == "good"
+
+
+def test_an_answer_of_any_size_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint_client, "MAX_BYTES", 10_000)
+    with endpoint(one_after_another("x" * 9_000, "x" * 11_000, Fault(status=500, text="x" * 11_000))) as server:
+        model = model_at(server)
+        assert len(model.ask(ask("1")).text) == 9_000
+        for text in "23":
+            with pytest.raises(GenerationError, match=r"the answer is larger than 10,000 bytes; does the address"):
+                model.ask(ask(text))
+    assert len(server.bodies) == 3
+
+
+def test_a_redirect_says_where_to_and_ends_the_run() -> None:
+    away = Fault(status=307, headers={"Location": "https://example.org/v1/chat\t?key=secret"})
+    with endpoint(lambda body: away) as server:
+        model = model_at(server, concurrency=1)
+        answers = dict(model.ask_all([ask(str(i)) for i in range(9)], description="asking"))
+    assert len(server.bodies) == 1
+    for answer in answers.values():
+        assert "it redirects to https://example.org/v1/chat: give the address" in str(answer)
+        assert "secret" not in str(answer)
+
+
+@pytest.mark.parametrize("text", ['{"a": "b', ""])  # all room may have gone into thoughts
+def test_a_truncated_reply_says_so_and_is_kept(text: str, tmp_path: Path) -> None:
+    with endpoint(lambda body: truncated(text)) as server:
         first = model_at(server, cache=tmp_path / "c").ask(ask("q"))
         again = model_at(server, cache=tmp_path / "c").ask(ask("q"))
-    assert first.finish_reason == again.finish_reason == "length" and first.text == again.text == '{"a": "b'
+    assert first.finish_reason == again.finish_reason == "length" and first.text == again.text == text
     assert len(server.bodies) == 1 and again.cached
 
 
@@ -375,7 +513,7 @@ def _process(
     return process
 
 
-@given(text=st.text(st.characters(codec="utf-8")), reason=st.sampled_from(["stop", "length"]))
+@given(text=st.text(st.characters(codec="utf-8")).filter(str.strip), reason=st.sampled_from(["stop", "length"]))
 def test_the_cache_gives_back_what_it_was_given(text: str, reason: str) -> None:
     cache = ReplyCache(None)
     cache.put("k", "{}", Completion(text, 3, 4, reason), 0.25)
@@ -526,6 +664,8 @@ def test_an_endpoint_that_reads_only_the_form_of_tgi() -> None:
         ({"model": "http://localhost:8000"}, "an address goes into base_url"),
         ({"base_url": "localhost:8000"}, "got the address 'localhost:8000', wanted one such as http://localhost"),
         ({"base_url": "http://localhost/v1", "provider": "novita"}, "give one of them"),
+        ({"model": "\ud800"}, r"got the model '\\ud800', wanted its name"),
+        ({"model": "a\nb"}, r"got the model 'a\\nb', wanted its name"),
         ({"temperature": -0.1}, "temperature: got -0.1, wanted 0 or more"),
         ({"temperature": float("nan")}, "temperature: got nan"),
         ({"max_tokens": 0}, "max_tokens: got 0"),
@@ -541,10 +681,28 @@ def test_arguments_out_of_range(arguments: dict[str, Any], match: str) -> None:
         LanguageModel(**{"model": "m", "base_url": None} | arguments)
 
 
-@pytest.mark.parametrize("url", ["http://me:secret@localhost/v1", "http://localhost/v1?key=secret"])
-def test_an_address_that_holds_a_key_is_refused_without_showing_it(url: str) -> None:
-    with pytest.raises(ValueError, match="put the key into OPENAI_API_KEY") as error:
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://[::1",
+        "http://h:99999/v1",
+        "http://h:abc/v1",
+        "http://h/\x00",
+        "http://\udcff/v1",
+        "http://h h/v1",
+        "http://h/v1\n",
+    ],
+)
+def test_an_address_that_cannot_be_read_is_refused_at_once(url: str) -> None:
+    with pytest.raises(ValueError, match=r"got the address 'http://.*' that cannot be read, wanted one such as"):
         LanguageModel("m", base_url=url)
+
+
+@pytest.mark.parametrize("url", ["http://me:secret@localhost/v1", "http://localhost/v1?key=secret"])
+@pytest.mark.parametrize("spoil", [lambda url: url, lambda url: f"{url}\x00", lambda url: url.replace("://", "://[")])
+def test_an_address_that_holds_a_key_is_refused_without_showing_it(url: str, spoil: Callable[[str], str]) -> None:
+    with pytest.raises(ValueError, match=r"put the key into OPENAI_API_KEY|an address that cannot be read") as error:
+        LanguageModel("m", base_url=spoil(url))
     assert "secret" not in str(error.value)
 
 
@@ -563,6 +721,6 @@ def test_requests_that_are_none(messages: tuple[dict[str, str], ...], match: str
 
 
 def test_replies_are_what_the_interface_says() -> None:
-    with endpoint(lambda body: Fault(raw=json.dumps({"choices": [{"message": {"content": None}}]}))) as server:
+    with endpoint(lambda body: Fault(raw=json.dumps({"choices": [{"message": {"content": "a"}}]}))) as server:
         reply = model_at(server).ask(ask("q"))
-    assert reply == Reply("", 0, 0, "stop", False, reply.seconds)
+    assert reply == Reply("a", 0, 0, "stop", False, reply.seconds)

@@ -14,7 +14,7 @@ import pytest
 from huggingface_hub.errors import HfHubHTTPError
 
 from dataset_builders import hub_errors
-from dataset_builders.hub import Plan, plan
+from dataset_builders.hub import Plan, check_tag, plan
 from dataset_builders.hub_errors import HubError, explain, is_transient, retry
 from dataset_builders.hub_remote import Blob, Remote
 from dataset_builders.leaks import machine_paths, secrets
@@ -136,3 +136,25 @@ def test_a_plan_sends_what_differs_and_knows_when_it_is_done(tmp_path: Path) -> 
     for wrong in ({**after, "b/old": blob(b"old")}, {**after, "b/new": blob(b"NEW")}, {**after, "more": blob(b"")}):
         assert not todo.is_done(Remote("org/x", "dataset", "1" * 40, False, wrong))
     assert not planned(tmp_path, after).changes
+
+
+@pytest.mark.parametrize("tag", ["v1.0.0", "2026-11-30", "20261130", "v1.0.0+cpu", "lock", "mainly", "x.locks"])
+def test_tags_that_git_takes(tag: str) -> None:
+    check_tag(tag)
+    subprocess.run(["git", "check-ref-format", f"refs/tags/{tag}"], check=True)
+
+
+@pytest.mark.parametrize(
+    "tag",
+    ["", "x.lock", "v1.", "v1..0", ".v1", "-x", "a b", "a/b", "refs/heads/x", "v\n1", "v1~", "v^1", "v:1", "v?", "v*",
+     "v[1", "v\\1", "@", "v@{1", "v\x7f", "vé"],
+)  # fmt: skip
+def test_tags_that_git_refuses_or_that_are_no_version(tag: str) -> None:
+    with pytest.raises(HubError, match=r"got the tag .*, wanted letters, digits"):
+        check_tag(tag)
+
+
+@pytest.mark.parametrize("tag", ["main", "HEAD", "0123456789" * 4])
+def test_tags_that_name_something_else(tag: str) -> None:
+    with pytest.raises(HubError, match="which names a branch or a commit"):
+        check_tag(tag)

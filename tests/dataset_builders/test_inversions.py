@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,9 +16,9 @@ import pytest
 from builders import stance_data
 from typer.testing import CliRunner, Result
 
-from dataset_builders import generate, sources
+from dataset_builders import generate, json_reply, sources
 from dataset_builders.__main__ import app
-from dataset_builders.generate import GenerationError, LanguageModel
+from dataset_builders.generate import GenerationError, LanguageModel, Reply
 from dataset_builders.instructions import STANCES, Stance
 from dataset_builders.schema import INVERSIONS
 from dataset_builders.stance import inversions
@@ -134,7 +135,7 @@ def test_what_fails_is_asked_once_more_by_name_and_then_dropped() -> None:
         (lambda text: text[:-9], "json", "the answer was no JSON"),
         (truncated, "json", "the answer was cut off"),
         (lambda text: f"[{text}]", "json", "no JSON object"),
-        (lambda text: "", "json", "no JSON"),
+        (lambda text: "...", "json", "no JSON"),
         (lambda text: "[" * 100_000, "json", "no JSON"),
         (lambda text: text.replace("support_flipped", "support"), "items", "support_flipped must hold 2 texts"),
         (lambda text: json.dumps(json.loads(text) | {"support_flipped": ["one"]}), "items", "and held 1"),
@@ -164,6 +165,39 @@ def test_thoughts_and_fences_are_taken_away(wrap: str) -> None:
     with endpoint(lambda body: wrap.format(flipped(body))) as server:
         _, report = inversions.generate(data_of(1), model_at(server))
     assert report.accepted == 4 and report.failed_first == {}
+
+
+@pytest.mark.parametrize("broken", ["no \ud83d text", "no \x00 text", "\ud800", " "])
+@pytest.mark.parametrize("mended", [True, False])
+def test_one_broken_text_costs_at_most_its_own_argument(broken: str, mended: bool, tmp_path: Path) -> None:
+    """The answer is good JSON, in which a string stands that no later step can hold."""
+    data = data_of(2)
+    spoilt = data.arguments[2].text
+
+    def answer(body: dict[str, Any]) -> str:
+        hold = mended and "refused" in task_of(body)
+        return flipped(body, lambda t: broken if t == spoilt and not hold else EXPLICIT[t])
+
+    with endpoint(answer) as server:
+        for _ in range(2):  # and what lies in the cache spoils no rerun
+            inverted, report = inversions.generate(data, model_at(server, cache=tmp_path / "c"))
+            assert {i.original for i in inverted.inversions} == {a.text for a in data.arguments} - (
+                set() if mended else {spoilt}
+            )
+            assert report.failed_first == {"text": 1}
+            assert report.dropped == ({"total": 0} if mended else {"text": 1, "total": 1})
+    (again,) = (task_of(body)["refused"] for body in server.bodies if "refused" in task_of(body))
+    assert [note["written"] for stance in STANCES for note in again[stance]] == [""]
+
+
+@pytest.mark.parametrize("around", ["{}\n", "\n{}", "{} \n", "```\n{}", "\n```{}"])
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_fence_around_any_amount_of_white_space_is_read_at_once(around: str, closed: bool) -> None:
+    """A pattern that backtracks over the white space needs hours for this."""
+    text = "```json\n" + around.format("\n" * 200_000) + '{"a": 1}' + "\n" * 200_000 + ("```" if closed else "")
+    reply = Reply(text, 0, 0, "stop", cached=False, seconds=0)
+    found = json_reply.parse(reply, "a")
+    assert found == {"a": 1} if closed and "`" not in around else isinstance(found, str)
 
 
 def test_faults_that_pass_cost_no_argument() -> None:
@@ -247,6 +281,11 @@ def test_nothing_to_invert_and_nothing_that_stands() -> None:
         inversions.generate(data_of(2), LanguageModel("tiny", base_url=refusing_url()))
 
 
+def paid(output: str) -> str:
+    """The tokens and dollars that a command's last figures say."""
+    return re.findall(r"[\d,]+ \+ [\d,]+ tokens, \$[\d.]+", output)[-1]
+
+
 def build(*arguments: object) -> Result:
     return CliRunner().invoke(app, ["build", *map(str, arguments)])
 
@@ -271,6 +310,8 @@ def test_from_claims_to_mixed_aug(tmp_path: Path) -> None:
         assert len(server.bodies) == 12
     report = json.loads((home / "mine-stance-inversions.report.json").read_text())
     assert report["accepted"] == 48 and report["counters"]["cached"] == 12
+    assert "; with the answers of earlier runs " in again.output and paid(result.output) == paid(again.output)
+    assert report["counters"]["cached_cost"] > 0 == report["counters"]["cost"]
     (shard,) = inverted.glob("inversions/train-*.parquet")
     rows = pq.read_table(shard).to_pylist()
     assert list(rows[0]) == list(INVERSIONS) and len(rows) == 48
@@ -323,6 +364,52 @@ def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_asked(tmp
         result = build("mine-stance-inversions", "--out", tmp_path / "full", *ask)
     assert result.exit_code == 1 and "holds what no build has written, such as notes.txt" in result.output
     assert not server.bodies
+
+
+def test_a_report_that_cannot_be_written_is_noticed_before_anything_is_asked(tmp_path: Path) -> None:
+    (tmp_path / "mine-stance-inversions.report.json").mkdir()
+    with endpoint(flipped) as server:
+        ask = ["--source", claims_file(tmp_path, 2), "--generate", "tiny", "--base-url", server.base_url]
+        result = build("mine-stance-inversions", "--out", tmp_path / "mine-stance-inversions", *ask)
+    assert result.exit_code == 1 and "report.json: a folder is in the way of the report" in result.output
+    assert not server.bodies and not (tmp_path / "mine-stance-inversions").exists()
+
+
+def test_the_report_is_written_once_the_data_set_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A report tells of the data beside it: where the data cannot be written, an earlier run's stays."""
+    out, report = tmp_path / "mine-stance-inversions", tmp_path / "mine-stance-inversions.report.json"
+    report.write_text("earlier")
+
+    def full(*_: object) -> bool:
+        raise OSError(28, "No space left on device")
+
+    with endpoint(flipped) as server:
+        ask = ["--source", claims_file(tmp_path, 2), "--generate", "tiny", "--base-url", server.base_url]
+        with monkeypatch.context() as patch:
+            patch.setattr("dataset_builders.builds.Build.write", full)
+            assert build("mine-stance-inversions", "--out", out, *ask).exit_code == 1
+        assert report.read_text() == "earlier"
+        assert build("mine-stance-inversions", "--out", out, *ask).exit_code == 0
+    assert json.loads(report.read_text())["accepted"] == 8
+
+
+def test_of_two_builds_into_one_folder_the_second_is_refused_before_it_asks(tmp_path: Path) -> None:
+    out = tmp_path / "mine-stance-inversions"
+    source = claims_file(tmp_path, 2)
+    second: list[Result] = []
+
+    def answer(body: dict[str, Any]) -> str:
+        if not second and body["model"] == "tiny":  # the first one is in the middle of asking
+            ask = ["--source", source, "--generate", "other", "--base-url", server.base_url]
+            second.append(build("mine-stance-inversions", "--out", out, "--cache", tmp_path / "own", *ask))
+        return flipped(body)
+
+    with endpoint(answer) as server:
+        ask = ["--source", source, "--generate", "tiny", "--base-url", server.base_url, "--concurrency", "1"]
+        first = build("mine-stance-inversions", "--out", out, *ask)
+    assert first.exit_code == 0 and "8 of 8 arguments inverted by tiny" in first.output
+    assert second[0].exit_code == 1 and "another build asks a language model for this folder" in second[0].output
+    assert {body["model"] for body in server.bodies} == {"tiny"} and not (tmp_path / "own").exists()
 
 
 @pytest.mark.parametrize(

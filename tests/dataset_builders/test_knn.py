@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.neighbours import clustered
 from dataset_builders import knn
-from dataset_builders.knn import neighbours, search
+from dataset_builders.knn import approximate_neighbours, neighbours, search
 
 TWO = np.array([[1, 0], [0, 1]], np.float32)
 ONE = np.array([[1, 0]], np.float32)
@@ -145,3 +146,29 @@ def bad() -> Iterator[tuple[Any, str]]:
 def test_bad_input_is_named(call: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         call()
+
+
+def test_the_approximate_search_finds_nearly_all_in_clusters() -> None:
+    vectors = clustered(4_000, 24, spread=1.0)
+    ids = [f"{i:05d}" for i in range(len(vectors))]
+    sources = [i // 2 if i < 1_000 else None for i in range(len(vectors))]
+    found = approximate_neighbours(vectors * 3, 10, ids, sources=sources)
+    asked = range(0, len(vectors), 16)
+    exact = [hits for i, hits in enumerate(neighbours(vectors, 10, ids, sources=sources)) if i in asked]
+    shared = [
+        len({d for d, _ in a} & {d for d, _ in b}) for a, b in zip([found[i] for i in asked], exact, strict=True)
+    ]
+    assert sum(shared) / (10 * len(asked)) >= 0.95
+    for i, hits in enumerate(found):
+        near = [d for d, _ in hits]
+        assert len(near) == 10 and ids[i] not in near and (i >= 1_000 or ids[i ^ 1] not in near)
+        assert [s for _, s in hits] == sorted((s for _, s in hits), reverse=True)
+    assert approximate_neighbours(vectors * 3, 10, ids, sources=sources) == found
+
+
+def test_the_approximate_search_refuses_what_the_exact_one_does_and_takes_few() -> None:
+    assert approximate_neighbours(TWO, 1, ["a", "b"]) == [[("b", 0.0)], [("a", 0.0)]]
+    with pytest.raises(ValueError, match=r"1 vectors are zero: \['b'\]"):
+        approximate_neighbours(np.array([[1, 0], [0, 0]], np.float32), 1, ["a", "b"])
+    with pytest.raises(ValueError, match=r"1 vectors hold NaN or infinity: \['a'\]"):
+        approximate_neighbours(np.array([[np.nan, 0], [0, 1]], np.float32), 1, ["a", "b"])

@@ -45,6 +45,9 @@ def test_topics_are_claims_and_files_are_splits(tmp_path: Path) -> None:
         (HEADER + 'a,"b" c,d,1\n', "arguments_train.csv:2: the line cannot be read"),
         (HEADER + "a,,c,1\n", "arguments_train.csv:2: argument: the text is empty"),
         (HEADER + "a,b,,1\n", "arguments_train.csv:2: topic: the text is empty"),
+        (HEADER, "arguments_train.csv: there is no row below the columns; fetch the file anew"),
+        ("", r"arguments_train.csv: got the columns None, wanted"),
+        ('arg_id,"argument', "arguments_train.csv:.*the line cannot be read"),
         (HEADER + "a,b,c,1\na,d,c,1\n", "argument_id 'kpa-a' stands for two texts"),
     ],
 )
@@ -87,3 +90,21 @@ def test_perspectrum_shares_one_claim_nearly(external: Path) -> None:
 def test_the_upstream_files_keep_the_bounds(external: Path) -> None:
     found = quality.check("kpa", external / "kpa_2021")
     assert found.broken == [] and found.mended == []
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["arg_id,argument,tópic,stance\n", HEADER + "a,Café,c,1\n", HEADER + "a,b,c,1\n" * 9_999 + "a,Café,c,1\n"],
+)
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+def test_another_encoding_is_named_wherever_it_is_met(tmp_path: Path, content: str, encoding: str) -> None:
+    (tmp_path / "arguments_train.csv").write_bytes(content.encode(encoding))
+    with pytest.raises(ValueError, match=r"arguments_train.csv: the file is no UTF-8 \(.*save it as UTF-8"):
+        sources.load("kpa", tmp_path)
+
+
+def test_one_file_without_a_row_is_not_covered_by_the_others(tmp_path: Path) -> None:
+    (tmp_path / "arguments_train.csv").write_text(HEADER + "a,b,c,1\n")
+    (tmp_path / "arguments_dev.csv").write_text(HEADER)
+    with pytest.raises(ValueError, match=r"arguments_dev.csv: there is no row"):
+        sources.load("kpa", tmp_path)

@@ -126,6 +126,11 @@ def change(edit: Callable[[Page], object]) -> Page:
         ([], "averitec.json: got a JSON list, wanted an object with topics and documents"),
         ({"topics": []}, r"averitec.json: got the keys \['topics'\], wanted .* missing \['documents'\]"),
         ({"topics": [], "documents": []}, "averitec.json: there is no topic"),
+        (change(lambda p: p.update(documents=[])), "averitec.json: none of the 0 documents relates to a topic"),
+        (
+            change(lambda p: p.update(documents=[{"text": "x", "relations": []}])),
+            "averitec.json: none of the 1 documents relates to a topic; wanted the arguments on the 3 topics",
+        ),
         ({"topics": {}, "documents": []}, "averitec.json: topics: got dict '{}', wanted a list"),
         (
             change(lambda p: p["documents"][1]["relations"].append(says(1, "suport"))),

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from dataset_builders import folder
+from dataset_builders.folder import Table, batches_of
+from dataset_builders.schema import OBLIQUE_ROWS
 from tests.dataset_builders.publisher import NAME, Publisher, claims, commits
 from tests.hub.clients import TestHub
 
@@ -48,7 +51,16 @@ def test_the_sample_triplets_load_by_their_name_alone_and_the_card_runs(hub: Tes
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["sample-stance-arguments", "sample-stance-inversions", "sample-obliq-bench"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sample-stance-arguments",
+        "sample-stance-inversions",
+        "sample-obliq-bench",
+        "sample-obliq-queries",
+        "sample-obliq-style-pairs",
+    ],
+)
 def test_the_other_repositories_of_the_sample(hub: TestHub, publisher: Publisher, name: str) -> None:
     for _ in range(2):
         done = publisher.run("publish", name, "--org", "org")
@@ -159,3 +171,50 @@ def test_killed_anywhere_it_is_the_old_or_the_new_and_a_rerun_finishes(
     assert commits(hub) == 2 + len(points)
     claimed = {row["claim"] for rows in load_all(hub, NAME)["claims"].values() for row in rows}
     assert claimed == {f"Claim {word} holds." for word in (f"turn{len(points) - 1}", *words[1:])}
+
+
+def test_ones_own_oblique_rows_are_held_to_their_bounds(hub: TestHub, publisher: Publisher, tmp_path: Path) -> None:
+    rows = [
+        {
+            "task": "congress",
+            "lens": "tip_of_tongue",
+            "instruction": "Retrieve.",
+            "query": f"somebody scolded a herald over a kettle, number {i}",
+            "positive_id": f"p{i}",
+            "positive": f"MR. ADAMS: The boiler of works {i} burst.",
+            "negatives": [{"id": f"n{j}", "text": f"Another text {j}.", "kind": "bm25"} for j in range(4)],
+            "attribute": None,
+            "generator": "tiny",
+            "source": "mine",
+            "licence": "cc0-1.0",
+        }
+        for i in range(6)
+    ]
+    out = tmp_path / "built"
+
+    def build() -> None:
+        items = [("all", rows), ("congress", rows)]
+        folder.write(
+            out,
+            [Table(c, "train", OBLIQUE_ROWS, 6, batches_of(r, OBLIQUE_ROWS)) for c, r in items],
+            default="all",
+            licences=["cc0-1.0"],
+            summary="# built",
+            facts={},
+        )
+
+    build()
+    publish = ("publish", "my-obliq-queries", "--org", "org", "--source", out)
+    done = publisher.run(*publish)
+    assert done.code == 0, done.output
+    card = hub.files("dataset", "org/my-obliq-queries")["README.md"].decode()
+    assert "congress: tip_of_tongue: highest coverage" in card and "by a language model" in card
+    assert load_all(hub, "my-obliq-queries")["all"]["train"] == rows
+    rows[0]["query"] = "somebody scolded a herald when the boiler burst"
+    build()
+    refused = publisher.run(*publish)
+    assert refused.code == 1 and commits(hub, "my-obliq-queries") == 1, refused.output
+    assert "1 bounds do not hold: congress: tip_of_tongue: highest coverage" in refused.output
+    rows[0]["query"], rows[1]["licence"] = rows[1]["query"], "unknown"
+    build()
+    assert "1 rows have the licence 'unknown', such as ['congress p1']" in publisher.run(*publish).output

@@ -164,12 +164,15 @@ def test_private_is_never_public(hub: TestHub, publisher: Publisher, data: Path)
     ("name", "more", "words"),
     [
         (NAME, {"licence": "unknown"}, "rows have the licence 'unknown'"),
+        (NAME, {"licence": "unknown "}, "rows have a licence that is no identifier, such as 'unknown '"),
         (
             NAME,
             {"attack": ["Because one is so."], "claim": "Claim one holds."},
             "bounds do not hold: texts of both stances",
         ),
-        ("tfu-stance-arguments", {}, "tfu-* is for tfu's own text"),
+        ("tfu-stance-arguments", {}, "tfu-* is for tfu's own files, which my.jsonl is not"),
+        ("kpa-stance-arguments", {}, "kpa-* is for kpa's own files, which my.jsonl is not"),
+        ("averitec-stance-arguments", {}, "averitec-* is for averitec's own files, which my.jsonl is not"),
         ("tfu-two-stance-arguments", {}, "tfu-* is for tfu's own text"),
         ("perspectrum-stance-arguments", {}, "perspectrum-* is for perspectrum's own files, which my.jsonl is not"),
         ("sample-stance-arguments", {}, "is made from the embedded sample alone"),
@@ -185,6 +188,20 @@ def test_what_may_not_be_published_is_refused_before(
     done = publisher.run("publish", name, "--org", "org", "--source", data)
     assert done.code == 1 and words in done.output and "T" * 34 not in done.output, done.output
     assert not hub.store.repos and not hub.log.matching("POST", "")
+
+
+def test_a_tag_named_like_a_branch_is_refused(hub: TestHub, publisher: Publisher, data: Path) -> None:
+    assert publisher.run("publish", NAME, "--org", "org", "--source", data, read_back=False).code == 0
+    repo = hub.repo("dataset", f"org/{NAME}")
+    repo.branches["next"] = repo.head.oid
+    for tag, words in {
+        "next": "has a branch 'next'",
+        "main": "names a branch",
+        "x.lock": "got the tag 'x.lock'",
+    }.items():
+        done = publisher.run("publish", NAME, "--org", "org", "--source", data, "--tag", tag, read_back=False)
+        assert done.code == 1 and words in done.output and "Traceback" not in done.output, done.output
+    assert not repo.tags and commits(hub) == 1
 
 
 def test_what_comes_back_damaged_is_said_and_not_tagged(hub: TestHub, publisher: Publisher, data: Path) -> None:

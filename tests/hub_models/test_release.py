@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 from collections.abc import Callable
@@ -164,8 +165,37 @@ def test_a_failed_run_is_marked_and_says_why(tmp_path: Path, monkeypatch: pytest
     assert not list(tmp_path.glob(".*"))
 
 
+@pytest.mark.usefixtures("gate_in_process")
+def test_a_bit_that_turns_between_save_and_gate_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last bit of one weight: far too little for an embedding to show."""
+
+    def spoil(run_dir: Path, trained: Probe, *, check_paths: bool = True) -> None:
+        path = run_dir / "adapter_model.safetensors"
+        content = bytearray(path.read_bytes())
+        content[-4] ^= 1
+        path.write_bytes(content)
+        gate(run_dir, trained, check_paths=check_paths)
+
+    monkeypatch.setattr(training, "gate", spoil)
+    with pytest.raises(GateError, match=r"adapter_model\.safetensors does not hold the weights that were trained"):
+        training.train(recipe(tmp_path), tmp_path / "run")
+
+
+def test_a_probe_is_read_as_it_was_written(saved: tuple[Path, Probe], tmp_path: Path) -> None:
+    _, trained = saved
+    trained.write(tmp_path)
+    first = (tmp_path / "probe.safetensors").read_bytes()
+    again = Probe.read(tmp_path)
+    assert again.faults(trained.embeddings, trained.description) == [] and again.weights == trained.weights
+    again.write(tmp_path)
+    assert (tmp_path / "probe.safetensors").read_bytes() == first
+    (tmp_path / "probe.safetensors").write_bytes(first[:-9])
+    with pytest.raises(ValueError, match="is damaged"):
+        Probe.read(tmp_path)
+
+
 def _turned(trained: Probe) -> Probe:
-    return Probe(-trained.embeddings, trained.description, trained.device)
+    return dataclasses.replace(trained, embeddings=-trained.embeddings)
 
 
 @pytest.mark.usefixtures("gate_in_process")

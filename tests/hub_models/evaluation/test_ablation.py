@@ -14,7 +14,7 @@ from dataset_builders.instructions import STANCE_WORDS, UNSEEN, Instruction
 from dataset_builders.sources import load
 from hub_models.evaluation import ablation as module
 from hub_models.evaluation import systems
-from hub_models.evaluation.ablation import ABLATION_METRICS, Ablation, ablate, deletions, word_deltas
+from hub_models.evaluation.ablation import ABLATION_METRICS, Ablation, ablate, deletions, reliance, word_deltas
 from hub_models.evaluation.ablation_results import read_ablation
 from hub_models.evaluation.figures import draw
 from hub_models.evaluation.report import report
@@ -135,6 +135,15 @@ def test_one_query_and_one_document_give_words_and_deltas():
     assert [delta for *_, delta in found] == pytest.approx([0.1, -0.3, 0.0, -0.1], abs=1e-6)
     table = ablate(one_query(), by_hand, TEMPLATE, [ONE]).table
     assert table["deltas"][0].tolist() == pytest.approx([delta for *_, delta in found], abs=1e-6)
+    read = reliance(found)
+    assert (read.ris, read.rcs, read.di) == pytest.approx((0.8, 0.2, -0.3), abs=1e-6)
+    for name in ("ris", "rcs", "di"):
+        assert getattr(read, name) == pytest.approx(table[name][0], abs=1e-6)
+
+
+def test_without_a_stance_word_there_is_no_di():
+    assert reliance([("instruction", "Find", 0.1), ("claim", "rejecting", -0.1)]).di is None
+    assert (reliance([]).ris, reliance([]).rcs) == (0, 0), "nothing was deleted"
 
 
 def test_a_document_labelled_both_ways_is_what_it_is_labelled_first():

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -93,6 +95,43 @@ def test_what_cannot_be_read_is_refused():
         describe(table([]), MAIN)
     with pytest.raises(ValueError, match="got 2 and 1 queries, of which 1 are the same; wanted two runs on the same"):
         contrast(table([0.1, 0.2]), table([0.1]), MAIN)
+
+
+def diagnosed(tmp_path, metric, **columns):
+    pq.write_table(pa.table(columns), tmp_path / "made.parquet")
+    done = CliRunner().invoke(app, ["diagnose", str(tmp_path / "made.parquet"), "--metric", metric])
+    assert isinstance(done.exception, SystemExit | None), done.exception
+    return done.exit_code, " ".join(done.output.split())
+
+
+@pytest.mark.parametrize(
+    ("metric", "columns", "said"),
+    [
+        ("m", {"m": [0.5, 1.0]}, "got the columns ['m'], wanted one of ['group', 'claim_id', 'query_id']"),
+        ("m", {"m": [0.5, 1.0], "group": ["a", None]}, "group: got 1 of 2 rows without a value, wanted one in each"),
+        ("m", {"m": [0.5, 1.0], "group": [1, None]}, "group: got 1 of 2 rows without a value, wanted one in each"),
+        ("t", {"t": ["x", "y"], "group": ["a", "b"]}, "t: got values that are no numbers, such as 'x'"),
+        ("t", {"t": [["x"], ["y"]], "group": ["a", "b"]}, "t: got values that are no numbers, such as"),
+        ("m", {"m": [0.5, None], "group": ["a", "b"]}, "m: got 1 of 2 rows without a finite number"),
+        ("m", {"m": [0.5], "candidates": ["all"], "query_id": ["q"]}, "wanted 'seen' beside 'candidates'"),
+    ],
+)
+def test_a_file_that_lacks_something_says_what(tmp_path, metric, columns, said):
+    code, output = diagnosed(tmp_path, metric, **columns)
+    assert code == 2 and said in output.replace(" │ │ ", " "), output
+
+
+def test_units_that_are_numbers_are_units(tmp_path):
+    assert diagnosed(tmp_path, "m", m=[0.5, 1.0], group=[1, 2])[0] == 0
+
+
+def test_no_parquet_is_said(tmp_path):
+    path = tmp_path / "made.csv"
+    path.write_text("m\n0.5\n")
+    done = CliRunner().invoke(app, ["diagnose", str(path), "--metric", "m"])
+    assert done.exit_code == 2 and "got no readable parquet" in " ".join(done.output.split())
+    with pytest.raises(ValueError, match=r"got the columns \['group', 'm'\], wanted 'query_id' among them"):
+        contrast({"group": np.array(["a"]), "m": np.array([1.0])}, table([0.1]), "m")
 
 
 def test_both_families_and_every_file_of_theirs(tmp_path):

@@ -136,9 +136,9 @@ def test_runs_stand_beside_the_dense_one_and_are_compared_with_it(tasks, run, tm
     assert [run_name(r.strategy, r.params) for r in task.runs] == [
         "dense",
         "claim_only",
-        "dense-0.5",
-        "hybrid-0.1-s-0.5",
-        "hybrid-0.15-s-0.5",
+        "dense-adapter_scale-0.5",
+        "hybrid-weight-0.1-lexical-s-adapter_scale-0.5",
+        "hybrid-weight-0.15-lexical-s-adapter_scale-0.5",
     ]
     assert task.runs[3].params == {"weight": 0.1, "lexical": "s", "adapter_scale": 0.5}
     for ours, theirs in zip(task.runs, plain.runs, strict=False):
@@ -153,7 +153,7 @@ def test_runs_stand_beside_the_dense_one_and_are_compared_with_it(tasks, run, tm
     assert set(fused.slices["overall"]) == set(task.runs[0].slices["overall"]), "ceilings too"
     assert [r.strategy for r in found.baseline.tasks[NAME].runs] == ["dense", "claim_only"], "it has no adapter"
     text = table(found.results, NAME, found.baseline)
-    assert "hybrid-0.1-s-0.5 · overall, and its difference to the dense run" in text
+    assert "hybrid-weight-0.1-lexical-s-adapter_scale-0.5 · overall, and its difference to the dense run" in text
     assert max(map(len, text.splitlines())) <= 120
     assert Results.read(found.results_path) == found.results
 
@@ -190,7 +190,7 @@ def test_auto_is_reported_beside_the_best_fixed_weight_and_an_oracle(tasks, run,
     further = variants(str(run), tasks, hybrid="auto")
     found = evaluate_model(str(run), tasks, out=tmp_path / "out", baseline=BASE, variants=further)
     task = found.results.tasks[NAME]
-    auto, fixed = (task.run("hybrid", {"weight": w, "lexical": "slant"}) for w in ("auto", 0.1))
+    auto, fixed = (next(r for r in task.runs if r.params.get("weight") == w) for w in ("auto", 0.1))
     said = auto.diagnostics["lambda"]
     assert said["auto"] == pytest.approx(auto.mean("overall", "precision_at_r"))
     assert said["fixed"] == pytest.approx(fixed.mean("overall", "precision_at_r")) == said["by_weight"]["0.1"]
@@ -204,6 +204,21 @@ def test_auto_is_reported_beside_the_best_fixed_weight_and_an_oracle(tasks, run,
     assert "at the best fixed weight of validation, 0.1: " in table(found.results, NAME, found.baseline)
 
 
+def test_auto_is_measured_anew_once_another_model_was_fitted(tasks, run, tmp_path):
+    """The weight by query of the first is always 0, of the second always 0.3."""
+    never, always = fitted(), fitted(coefficients=[[-1.0] * 8, [0.0] * 8, [1.0, *[0.0] * len(FEATURES)]])
+    for model in (never, never, always):
+        store(run, lambda_model=model.model_dump(mode="json"))
+        further = variants(str(run), tasks, hybrid="auto,0.3")
+        found = evaluate_model(str(run), tasks, out=tmp_path / "out", variants=further).results.tasks[NAME]
+    runs = {r.params["lambda_model"]: r for r in found.runs if r.params.get("weight") == "auto"}
+    assert list(runs) == [never.digest, always.digest]
+    fresh = evaluate_model(str(run), tasks, out=tmp_path / "fresh", variants=further).results.tasks[NAME]
+    assert fresh.run("hybrid", runs[always.digest].params).slices == runs[always.digest].slices
+    assert runs[always.digest].slices == found.run("hybrid", {"weight": 0.3, "lexical": "slant"}).slices
+    assert runs[always.digest].diagnostics["lambda"] != runs[never.digest].diagnostics["lambda"]
+
+
 # -- what is wrong is said first -----------------------------------------------------------------------------------
 
 
@@ -211,6 +226,12 @@ def test_auto_is_reported_beside_the_best_fixed_weight_and_an_oracle(tasks, run,
 def test_a_weight_out_of_range_is_refused(given):
     with pytest.raises(ValueError, match=r"--hybrid: got .* wanted numbers from 0 to 1 and 'auto', with commas"):
         parse_weights(given)
+
+
+def test_keywords_have_nothing_to_choose_a_weight_for(tasks):
+    with pytest.raises(ValueError, match=r"^bm25: got --hybrid auto, wanted an encoder") as said:
+        variants("bm25", tasks, hybrid="auto")
+    assert "tune" not in str(said.value)
 
 
 def test_weights_are_taken_once_each():
@@ -222,7 +243,7 @@ def test_auto_needs_a_model_that_was_fitted_so(tasks, run):
         variants(str(run), tasks, hybrid="auto")
     store(run, lambda_model=fitted().model_dump(mode="json"))
     for other in ({"lexical": "s"}, {"anchor": 0.5}):
-        with pytest.raises(ValueError, match="wanted 'slant' and Levers"):
+        with pytest.raises(ValueError, match=r"wanted 'slant', adapter scale 1 and anchor 0, which"):
             variants(str(run), tasks, hybrid="auto", **other)
     store(run, lambda_model={"grid": []})
     with pytest.raises(ValueError, match=r"slant.json, lambda_model.grid: Tuple should have .*; run tune again"):
@@ -232,8 +253,8 @@ def test_auto_needs_a_model_that_was_fitted_so(tasks, run):
 @pytest.mark.parametrize(
     ("levers", "words"),
     [
-        ({"adapter_scale": 2.5}, "got the adapter scale 2.5"),
-        ({"anchor": 1.5}, "got the weight 1.5, wanted a number from 0 to 1"),
+        ({"adapter_scale": 2.5}, "^--adapter-scale: got the adapter scale 2.5"),
+        ({"anchor": 1.5}, "^--anchor: got the weight 1.5, wanted a number from 0 to 1"),
     ],
 )
 def test_a_lever_out_of_range_is_refused(tasks, run, levers, words):
@@ -243,7 +264,7 @@ def test_a_lever_out_of_range_is_refused(tasks, run, levers, words):
 
 @pytest.mark.parametrize("model", [BASE, "bm25"])
 def test_levers_need_an_adapter(tasks, tmp_path, model):
-    with pytest.raises(ValueError, match=r"got dense-0.5, wanted what this model can do; a scale and an anchor need"):
+    with pytest.raises(ValueError, match=r"got dense-anchor-0.5, wanted what this model can do; a scale"):
         evaluate_model(model, tasks, out=tmp_path / "out", variants=variants(model, tasks, anchor=0.5))
     assert not (tmp_path / "out").exists()
 
@@ -261,7 +282,7 @@ def test_the_command(tmp_path, run):
     arguments = ["--model", str(run), "--tasks", NAME, "--data", str(data), "--out", str(tmp_path / "out")]
     result = CliRunner().invoke(command.app, [*arguments, "--hybrid", "0.1", "--lexical", "s", "--anchor", "0.5"])
     assert result.exit_code == 0, result.output
-    assert "hybrid-0.1-s-0.5 · overall" in result.output
+    assert "hybrid-weight-0.1-lexical-s-anchor-0.5 · overall" in result.output
     result = CliRunner().invoke(command.app, [*arguments, "--hybrid", "2"])
     assert result.exit_code == 1 and "error: --hybrid: got '2', wanted numbers from 0 to 1" in result.output
 
@@ -269,4 +290,5 @@ def test_the_command(tmp_path, run):
 def test_run_names_are_file_names_and_told_apart():
     names = [run_name("rerank", {"policy": f"cross-encoder:a{sign}b", "depth": 100}) for sign in "/-:"]
     assert len(set(names)) == 3 and all(set(n) <= set("abcdefghijklmnopqrstuvwxyz0123456789-._") for n in names)
-    assert run_name("dense", {}) == "dense" and run_name("hybrid", {"weight": 0.1}) == "hybrid-0.1"
+    assert run_name("dense", {}) == "dense" and run_name("hybrid", {"weight": 0.1}) == "hybrid-weight-0.1"
+    assert run_name("dense", {"adapter_scale": 0.5}) != run_name("dense", {"anchor": 0.5})

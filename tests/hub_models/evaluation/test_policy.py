@@ -7,7 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hub_models.evaluation.policy import choose, store
+from hub_models.evaluation.policy import choose, keep_choices, store
+from hub_models.evaluation.policy_run import ChosenReranking
+from hub_models.evaluation.reranking import Reranking, Setting
+from hub_models.evaluation.results import ModelInfo, PerQuery, Results, RunResult, TaskResult
 from hub_models.manifest import Manifest
 from hub_models.retrieval.policies import AUTO, Policy
 from tests.run_folders import manifest
@@ -61,6 +64,31 @@ def test_slant_json_keeps_a_policy_for_each_task(tmp_path: Path) -> None:
     }
     with pytest.raises(FileNotFoundError, match="no run folder"):
         store(tmp_path / "elsewhere", "a", {})
+
+
+def test_only_the_choice_that_was_asked_for_is_kept(tmp_path: Path) -> None:
+    """The results hold two choices, of ``auto`` among others each; the first command asks for none."""
+    manifest().write(tmp_path)
+    autos = [ChosenReranking((policy,), Setting(depth=7), {}) for policy in AUTO[:2]]
+    plain = Reranking(Policy("identity"), Setting(depth=7))
+    runs = [chose(plain, None), *(chose(auto, str(auto.policies[0])) for auto in autos)]
+    task = TaskResult(dataset="a", revision="r", query_template="{claim}", counts={}, runs=runs)
+    info = ModelInfo(id="m", revision=None, base=None, base_revision=None, adapter_sha256=None)
+    results = Results(model=info, environment={}, tasks={"a-obliq-math": task})
+    for asked, kept in (([plain], None), ([autos[1]], "tourrank:5"), ([autos[0]], "identity"), ([], "identity")):
+        said = keep_choices(str(tmp_path), results, ["a-obliq-math"], asked)
+        found = Manifest.read(tmp_path).rerank_policy
+        assert said == (["a-obliq-math"] if asked and asked != [plain] else [])
+        assert (found or {}).get("a-obliq-math", {}).get("policy") == kept
+    assert keep_choices("bm25", results, ["a-obliq-math"], autos) == []
+
+
+def chose(variant: Reranking | ChosenReranking, policy: str | None) -> RunResult:
+    choice = {} if policy is None else {"choice": {"policy": policy}}
+    return RunResult(
+        strategy="rerank", params=variant.params, seed=0, slices={}, compare=[], diagnostics=choice,
+        per_query=PerQuery(path="p", sha256="0"), timing={},
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -143,6 +143,29 @@ def test_faulty_pairs_are_named(tmp_path, change, message):
         pairs_of("mine", tmp_path / "mine.jsonl")
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ([{}, {}], r"mine.jsonl:2: got the pair of mine.jsonl:1 once more on 'Tea.', wanted it once"),
+        ([{}, {"original": "b", "original_stance": "attack", "inverted": "a"}], "mine.jsonl:2: got the pair of"),
+        ([{"inverted": "a"}], "mine.jsonl:1: got the same text as original and inverted"),
+        ([{"claim_id": ["c"]}], "mine.jsonl:1: claim_id: got list, wanted text or a whole number"),
+        ([{"claim_id": True}], "mine.jsonl:1: claim_id: got bool"),
+    ],
+)
+def test_pairs_that_say_nothing_or_say_it_twice_are_refused(tmp_path, changes, message):
+    row = {"claim": "Tea.", "original": "a", "original_stance": "support", "inverted": "b"}
+    (tmp_path / "mine.jsonl").write_text("\n".join(json.dumps(row | change) for change in changes))
+    with pytest.raises(ValueError, match=message):
+        pairs_of("mine", tmp_path / "mine.jsonl")
+
+
+def test_a_whole_number_names_a_claim_and_so_does_0(tmp_path):
+    row = {"claim": "Tea.", "original": "a", "original_stance": "support", "inverted": "b", "claim_id": 0}
+    (tmp_path / "mine.jsonl").write_text(json.dumps(row))
+    assert [p.claim_id for p in pairs_of("mine", tmp_path / "mine.jsonl")] == ["0"]
+
+
 def test_rows_without_an_inversion_and_no_rows(tmp_path):
     path = tmp_path / "mine.jsonl"
     path.write_text('{"claim": "Tea.", "support": ["a"], "attack": ["b"]}\n')

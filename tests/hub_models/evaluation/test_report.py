@@ -238,6 +238,12 @@ def test_a_fault_of_the_code_is_a_plain_traceback(command):
         ({"--model": "/absent/model"}, "there is no such folder"),
         ({"--baseline": "/absent/results.json"}, "no results file"),
         ({"--tasks": "mine-stance", "--data": "/absent.jsonl"}, "/absent.jsonl"),
+        (
+            {"--tasks": "sample-obliq-math", "--compare": "published"},
+            "got --compare published with sample-obliq-math, wanted a stance task",
+        ),
+        ({"--llm": "judge"}, "got --llm or --base-url and no --rerank"),
+        ({"--base-url": "http://127.0.0.1:1/v1"}, "got --llm or --base-url and no --rerank"),
     ],
 )
 def test_evaluate_says_what_is_wrong_and_leaves_nothing(command, tmp_path, changed, words):

@@ -18,9 +18,12 @@ from hub_models.evaluation.oblique import judge
 from hub_models.evaluation.oblique_metrics import MAIN
 from hub_models.evaluation.report import report
 from hub_models.evaluation.rerank_option import language_model, rerankings
-from hub_models.evaluation.results import Results
+from hub_models.evaluation.reranking import Setting
+from hub_models.evaluation.results import Results, RunResult
 from hub_models.evaluation.run import evaluate_model, read_table
 from hub_models.manifest import Manifest, adapter_sha256
+from hub_models.retrieval import rerank_prompts
+from hub_models.retrieval.rerank_prompts import prompts_digest
 from tests.endpoint import Endpoint, endpoint
 from tests.hub_models.evaluation.helpers import write_run
 from tests.hub_models.evaluation.oblique_data import oblique_task, topical_task, write_layout
@@ -65,12 +68,41 @@ def test_an_oracle_reaches_the_ceiling_of_the_pool(knows: Judge, tmp_path: Path)
     assert {c.metric for c in whole.compare if c.baseline == "dense"} >= {MAIN}
 
 
+@pytest.mark.parametrize("option", ["listwise:20", "auto,tourrank:1", "rewrite", "oracle-tournament:1"])
+def test_another_host_or_other_prompts_are_measured_anew(
+    option: str, knows: Judge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same name at two hosts: an oracle and a topical judge. Then the first one, asked in other words."""
+    tasks = load_tasks([MATH], None, "test")
+
+    def measured(served: Endpoint, out: str) -> tuple[Results, RunResult]:
+        model = language_model("judge", served.base_url, tmp_path / "cache")
+        further = rerankings(option, tasks, [MATH], None, "test", model=model).oblique
+        results = evaluate_model("bm25", tasks, out=tmp_path / out, oblique_variants=further).results
+        run = results.tasks[MATH].run(further[0].strategy, further[0].params)
+        assert run is not None
+        return results, run
+
+    with endpoint(answering(knows)) as one, endpoint(answering(topical)) as two:
+        _, first = measured(one, "out")
+        results, second = measured(two, "out")
+        assert len(results.tasks[MATH].runs) == 3 and len(two.bodies) > 0
+        assert second.slices == measured(two, "fresh")[1].slices
+        asked = len(one.bodies)
+        assert measured(one, "out")[1] == first and len(one.bodies) == asked, "nothing is asked again"
+        monkeypatch.setattr(rerank_prompts, "MAX_WORDS", 3)
+        results, third = measured(one, "out")
+    assert len(results.tasks[MATH].runs) == 4 and third.params["prompts"] != first.params["prompts"]
+    assert [r.params["endpoint"] for r in (first, second)] == [s.base_url.split("/")[2] for s in (one, two)]
+
+
 def test_recall_at_the_depth_of_the_pool_stays(knows: Judge, tmp_path: Path) -> None:
     with endpoint(answering(knows)) as served:
         evaluated(served, "tourrank:1", tmp_path, depth=10)
     results = Results.read(tmp_path / "results.json")
     first, ranked = results.tasks[MATH].runs
-    assert ranked.params == {"policy": "tourrank:1", "depth": 10, "llm": "judge"}
+    where = {"endpoint": served.base_url.split("/")[2], "prompts": prompts_digest()}
+    assert ranked.params == {"policy": "tourrank:1", "depth": 10, "llm": "judge", **where}
     assert ranked.mean("overall", "recall_at_10_gold") == first.mean("overall", "recall_at_10_gold")
     table = read_table(tmp_path, results.tasks[MATH], "rerank", ranked.params)
     assert set(table["calls"]) == {3} and (table["parsed"] == 3).all() and (table["prompt_tokens"] > 0).all()
@@ -165,6 +197,16 @@ def test_an_address_without_a_model() -> None:
     assert language_model(None, None, None) is None
 
 
+def test_a_host_is_named_without_its_path_and_a_model_that_nothing_asks_is_refused(tmp_path: Path) -> None:
+    model = language_model("judge", "http://127.0.0.1:1/not-for-others/v1", tmp_path)
+    assert model is not None and Setting(model).params(True)["endpoint"] == "127.0.0.1:1"
+    assert "endpoint" not in Setting(model).params(False)
+    assert language_model("judge", None, tmp_path) is not None
+    assert {p.name for p in tmp_path.glob("*.sqlite3")} == {"replies-127.0.0.1-1.sqlite3", "replies-hub.sqlite3"}
+    with pytest.raises(ValueError, match="got --llm judge and --rerank identity, none of which asks"):
+        rerankings("identity", load_tasks([MATH], None, "test"), [MATH], None, "test", model=model)
+
+
 def test_the_command_keeps_the_choice_in_a_run_and_draws_its_cost(tmp_path: Path) -> None:
     """A tiny encoder in a run folder, on data of one's own."""
     from evaluate import app
@@ -184,6 +226,7 @@ def test_the_command_keeps_the_choice_in_a_run_and_draws_its_cost(tmp_path: Path
     kept = Manifest.read(run_dir).rerank_policy
     assert kept is not None and kept[name]["llm"] in ("judge", None) and kept[name]["policy"] in chosen.output
     assert (run_dir / "evaluation" / "figures" / f"{name}-cost.png").is_file()
+    assert Manifest.read(run_dir).rerank_policy == kept
     results = Results.read(run_dir / "evaluation" / "results.json")
     assert [r.params.get("policy") for r in results.tasks[name].runs if r.strategy == "rerank"] == [
         "auto",

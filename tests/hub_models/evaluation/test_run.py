@@ -8,6 +8,8 @@ import pytest
 from hub_models import encoder, trained_claims
 from hub_models.evaluation import places, systems
 from hub_models.evaluation import run as module
+from hub_models.evaluation.figures import composition, draw, top_five
+from hub_models.evaluation.hybrid import variants
 from hub_models.evaluation.report import table
 from hub_models.evaluation.results import Results
 from hub_models.evaluation.run import evaluate_model, load_tasks
@@ -16,6 +18,7 @@ from tests.hub_models.evaluation.helpers import TINY, write_run, write_short_for
 from tests.tiny import REVISION, install_tiny
 
 BASE = install_tiny(TINY)
+SIDES = ("support", "attack")
 
 
 @pytest.fixture
@@ -201,6 +204,45 @@ def test_keywords_and_chance_are_models_of_stance_tasks_too(tasks, tmp_path):
     encoded = evaluate_model(BASE, tasks, baseline=str(words.results_path), out=tmp_path / "encoder")
     dense, claim_only = encoded.results.tasks["mine-stance"].runs
     assert {c.baseline for c in dense.compare} == {"bm25"} and not claim_only.compare
+
+
+def test_with_a_cache_a_run_added_later_is_the_one_measured_at_once(tmp_path):
+    """On 48 texts of few token sequences, whose order is noise: in other batches it is another."""
+    rows = [
+        {"claim": f"Claim {c} of tea.", "split": "test", **{s: [f"{s[:2]} {c}{i}" for i in "123"] for s in SIDES}}
+        for c in "αβγδεζηθ"
+    ]
+    path = tmp_path / "unknown.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    tasks, run = load_tasks(["mine-stance"], path, "test"), str(write_run(tmp_path / "run"))
+    judged = tasks["mine-stance"]
+    ids = systems.Encoder(run)._loaded.tokenizer([d.text for d in judged.documents])["input_ids"]
+    assert len(ids) == 48 and len({tuple(i) for i in ids}) < 10
+
+    def measured(out, **levers):
+        further = variants(run, tasks, **levers)
+        found = evaluate_model(run, tasks, out=tmp_path / out, cache=tmp_path / "cache", variants=further)
+        return found.results.tasks["mine-stance"]
+
+    measured("out")
+    later = measured("out", hybrid="0.5", anchor=0.5)
+    at_once = measured("fresh", hybrid="0.5", anchor=0.5)
+    assert [r.per_query.sha256 for r in later.runs] == [r.per_query.sha256 for r in at_once.runs]
+
+
+@pytest.mark.parametrize("baseline", ["bm25", "random"])
+def test_figures_beside_keywords_and_chance(tasks, tmp_path, baseline):
+    """The example's base column holds what the keywords found; of two references neither has a dense run."""
+    for model, out in ((BASE, "encoder"), ("random" if baseline == "bm25" else "bm25", "reference")):
+        found = evaluate_model(model, tasks, baseline=baseline, out=tmp_path / out)
+        drawn = {path.stem for path in draw(found, "mine-stance")}
+        assert drawn == {"mine-stance-composition", "mine-stance-top5"}
+        words = [t.get_text() for t in top_five(found, "mine-stance").axes[0].texts]
+        assert baseline in words and "base" not in words
+        bars = composition(found, "mine-stance").axes[0].patches
+        assert sum(bar.get_height() for bar in bars) == pytest.approx(len(bars) / 4), (
+            "each of its bars is four shares that sum to 1"
+        )
 
 
 def places_of(found):

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
 from dataset_builders.instructions import UNSEEN
+from hub_models import encoder
 from hub_models.evaluation.metrics import COMPOSITION
 from hub_models.evaluation.named_tasks import load_tasks
 from hub_models.evaluation.rerank_option import rerankings
-from hub_models.evaluation.results import Results
+from hub_models.evaluation.results import Results, RunResult, TaskResult
 from hub_models.evaluation.run import OWN, evaluate_model, read_table
 from hub_models.evaluation.stance import judge, queries_of
-from hub_models.evaluation.stance_reranking import reranked_scores
+from hub_models.evaluation.stance_reranking import StanceReranking, reranked_scores
 from hub_models.retrieval.cross_encoder import CrossEncoderReranker
+from hub_models.retrieval.policies import Policy
 from hub_models.retrieval.rerank import Reranked
 from tests.hub_models.evaluation.helpers import random_data, write_run, write_short_form
 from tests.tiny_rerankers import bert_reranker
@@ -61,6 +66,7 @@ def test_a_cross_encoder_of_all_documents_ranks_by_its_scores_alone(
         "policy": "cross-encoder:ce",  # the folder's name, no path
         "depth": 100,
         "instructions": "unseen",
+        "content": Policy("cross-encoder", model=str(reranker)).content,
     }
     overall = run.slices["overall"]
     assert sum(overall[f"{kind}_at_r"].mean or 0 for kind in COMPOSITION) == pytest.approx(1)
@@ -82,6 +88,54 @@ def test_a_cross_encoder_of_all_documents_ranks_by_its_scores_alone(
         np.testing.assert_allclose(found, sorted(scores, reverse=True)[:10], atol=1e-6)
 
 
+def test_another_cross_encoder_in_a_folder_of_that_name_is_measured_anew(
+    folders: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    """``a/ce``, then ``b/ce``, then ``b/ce`` trained further: each turns the scores of the one before around."""
+    run_dir, reranker, data = folders
+    tasks = load_tasks(["mine-stance"], data, "test")
+    places = [tmp_path / "a" / "ce", tmp_path / "b" / "ce"]
+    for place in places:
+        shutil.copytree(reranker, place)
+    upside_down(places[1])
+
+    def measured(place: Path, out: str) -> tuple[TaskResult, RunResult]:
+        further = rerankings(f"cross-encoder:{place}", tasks, ["mine-stance"], data, "test").stance
+        task = evaluate_model(str(run_dir), tasks, out=tmp_path / out, variants=further).results.tasks["mine-stance"]
+        run = task.run("rerank", further[0].params)
+        assert run is not None
+        return task, run
+
+    for number, place in enumerate([places[0], places[1], places[1]], 1):
+        if number == 3:
+            upside_down(place)
+        task, run = measured(place, "out")
+        assert run.slices == measured(place, f"fresh-{number}")[1].slices
+        assert len([r for r in task.runs if r.strategy == "rerank"]) == min(number, 2), "the third is the first again"
+    assert len({json.dumps(r.model_dump()["slices"]) for r in task.runs if r.strategy == "rerank"}) == 2
+    assert {len(r.params["content"]) for r in task.runs if r.strategy == "rerank"} == {64}
+
+
+def upside_down(folder: Path) -> None:
+    """Turn the signs of a cross-encoder's scores."""
+    weights = folder / "model.safetensors"
+    tensors = load_file(weights)
+    for name in ("classifier.weight", "classifier.bias"):
+        tensors[name] = -tensors[name]
+    save_file(tensors, weights, metadata={"format": "pt"})
+
+
+def test_a_cross_encoder_of_the_hub_goes_by_its_commit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found = []
+    for commit in ("1" * 40, "2" * 40):
+        place = tmp_path / "models--a--b" / "snapshots" / commit / "config.json"
+        place.parent.mkdir(parents=True)
+        monkeypatch.setattr(encoder, "find", lambda *_, place=place: place)
+        found.append(StanceReranking(Policy.parse("cross-encoder:a/b")).params)
+    assert [params["content"] for params in found] == ["1" * 40, "2" * 40]
+    assert found[0]["policy"] == found[1]["policy"] == "cross-encoder:a/b"
+
+
 def test_the_command(folders: tuple[Path, Path, Path], tmp_path: Path) -> None:
     from evaluate import app
 
@@ -99,4 +153,4 @@ def test_the_command(folders: tuple[Path, Path, Path], tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     run = Results.read(tmp_path / "results.json").tasks["mine-stance"].runs[2]
     assert run.params["depth"] == 5 and {c.baseline for c in run.compare} == {OWN, "slant-tests/tiny-bge-large"}
-    assert "rerank-cross-encoder-ce-5-unseen" in done.output
+    assert "rerank-policy-cross-encoder-ce-depth-5-instructions-unseen" in done.output

@@ -223,6 +223,9 @@ def test_a_system_is_a_curriculum_or_any_overrides() -> None:
     for wrong in (["mixed: a=b"], ["zero-shot: a=b"], ["../up: a=b"]):
         with pytest.raises(ValueError, match="wanted names of their own"):
             study.parse_systems("mixed", wrong)
+    for bare in ("ours", "ours:", "ours:  "):
+        with pytest.raises(ValueError, match=f"got --also '{bare}' without overrides, wanted 'NAME: KEY=VALUE"):
+            study.parse_systems("mixed", [bare])
     with pytest.raises(ValueError, match="wanted one at least"):
         study.parse_systems("")
 
@@ -345,6 +348,7 @@ def test_the_command_writes_the_report_and_the_figures(
         (["--data", "."], "without its name, wanted --source NAME"),
         (["--evaluate", "mine"], "got the evaluation set 'mine', wanted SOURCE=PATH"),
         (["--hybrid", "1.5"], "--hybrid: got '1.5', wanted numbers from 0 to 1"),
+        (["--also", "ours"], "got --also 'ours' without overrides"),
         (["--hybrid", "auto"], "'auto' is fitted model by model"),
         (["--recipe", "stance-minlm"], "neither a file nor one of"),
     ],
@@ -353,6 +357,20 @@ def test_what_is_wrong_is_said_before_anything_is_trained(tmp_path: Path, argume
     done = CliRunner().invoke(app, ["study", "stance", "--out", str(tmp_path / "out"), *arguments])
     assert done.exit_code == 2 and words in " ".join(done.output.replace("│", " ").split())
     assert not (tmp_path / "out" / "runs").exists()
+
+
+@pytest.mark.parametrize("content", ["{}", "no JSON", '{"schema_version": 1, "model": {}, "tasks": {}}'])
+def test_a_file_that_is_no_study_is_not_written_over(tmp_path: Path, content: str) -> None:
+    (tmp_path / "results.json").write_text(content)
+    done = CliRunner().invoke(app, ["study", "stance", "--out", str(tmp_path), "--quick"])
+    assert done.exit_code == 2 and "got a file that is no study's results" in " ".join(
+        done.output.replace("│", " ").split()
+    )
+    assert [p.name for p in tmp_path.iterdir()] == ["results.json"]
+    assert (tmp_path / "results.json").read_text() == content
+    made_study().write(tmp_path / "results.json")
+    study.check_own(tmp_path / "results.json")  # a study that was killed goes on
+    study.check_own(tmp_path / "none.json")
 
 
 def test_another_commit_of_the_base_than_the_recipe_pins_is_no_baseline(tmp_path: Path, recipe: Path) -> None:

@@ -73,6 +73,29 @@ def test_picks_two_of_five(reply: str, picks: list[int], outcome: str) -> None:
     assert found.outcome == outcome
 
 
+@pytest.mark.parametrize(
+    ("reply", "first", "outcome"),
+    [
+        ("[-1] > [-2]", [], "fallback"),
+        ("[−2] > [1]", [1], "repaired"),
+        ("[2] > [-1] > [3] > [1] > [4]", [2, 3, 1, 4], "repaired"),
+        ("-1, -2, 4", [4], "repaired"),
+        ("-12", [], "fallback"),
+        ("Document -3, Document 2", [2], "repaired"),
+        ("3-1-2", [3, 1, 2], "repaired"),
+        ("[3]-[1]", [3, 1], "repaired"),
+        ("[3] -> [1]", [3, 1], "repaired"),
+        ("- 3\n- 1", [3, 1], "repaired"),
+    ],
+)
+def test_negative_numbers_are_out_of_range_and_hyphens_are_not_negative(
+    reply: str, first: list[int], outcome: str
+) -> None:
+    found = read_ranking(reply, 4)
+    rest = [n for n in range(1, 5) if n not in first]
+    assert ([p + 1 for p in found.places], found.outcome) == ([*first, *rest], outcome)
+
+
 def test_a_number_at_a_cut_is_not_trusted() -> None:
     assert read_picks("Document 7, Document 1", 20, 2, truncated=True).places == [6]  # it may have been 12
     assert read_picks("Document 7, Document 1", 20, 2).places == [6, 0]

@@ -1,0 +1,3 @@
+"""The Space's own modules, beside its thin ``app.py``."""
+
+from __future__ import annotations

@@ -1,0 +1,56 @@
+"""A visitor's own corpus: uploaded, indexed in memory, searched in the same views, and gone with the visit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from slant_space import render
+from slant_space.corpora import (
+    DOCUMENT_CHARACTERS,
+    UPLOAD_BYTES,
+    UPLOAD_DOCUMENTS,
+    UPLOAD_TYPES,
+    read_documents,
+)
+from slant_space.engine import Engine
+
+LIMITS = (
+    f"CSV or JSONL with a column text (id, source and style if you like), or TXT with a document a line. UTF-8, up to "
+    f"{UPLOAD_DOCUMENTS:,} documents of {DOCUMENT_CHARACTERS:,} characters, {UPLOAD_BYTES // 2**20} MB in all. It is "
+    "held in memory for this visit and stored nowhere."
+)
+
+
+def build(engine: Engine, mine: gr.State, use_mine: gr.Radio) -> None:
+    """Lay out the view and wire it."""
+    gr.HTML(render.message(LIMITS), apply_default_css=False)
+    file = gr.File(
+        label="Your documents", file_types=list(UPLOAD_TYPES), type="filepath", elem_id="upload", height=140
+    )
+    said = gr.HTML(elem_id="upload-said", apply_default_css=False)
+
+    def index(path: str | None, progress: gr.Progress = gr.Progress(track_tqdm=True)) -> tuple[str, Any, Any, Any]:  # noqa: B008
+        if path is None:
+            return gr.skip(), gr.skip(), gr.skip(), None
+        place = Path(path)
+        try:
+            content = place.read_bytes()
+        finally:
+            place.unlink(missing_ok=True)  # the only copy on the disk
+        try:
+            documents = read_documents(place.name, content)
+            progress(0.05, desc=f"encoding {len(documents):,} documents")
+            dial = engine.index(place.name, documents)
+        except ValueError as error:
+            return render.message(str(error), "error"), gr.skip(), gr.skip(), None
+        done = f"{len(documents):,} documents are indexed. Both searches now look in {place.name}."
+        choice = gr.Radio([("Sample", "sample"), (place.name, "own")], value="own", visible=True)
+        return render.message(done), dial, choice, None
+
+    file.upload(
+        index, file, [said, mine, use_mine, file], api_visibility="private", concurrency_id="index",
+        concurrency_limit=1, show_progress="full", show_progress_on=said,
+    )  # fmt: skip

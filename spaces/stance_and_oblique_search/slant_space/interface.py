@@ -1,0 +1,91 @@
+"""The page: a header, the views, the endpoints; and how it is served."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+from markupsafe import Markup
+
+from slant_space import about, api, corpus_view, oblique_view, stance_view
+from slant_space.engine import Engine
+from slant_space.questions import ObliqueQuestion
+from slant_space.scripts import READ_ADDRESS
+from slant_space.settings import read_settings
+
+WAITING = 40
+"""Requests that may wait; beyond, gradio tells the visitor that the page is busy, and to try again."""
+
+STYLE = Path(__file__).with_name("style.css")
+
+
+def build(engine: Engine) -> gr.Blocks:
+    """The whole page over one engine."""
+    with gr.Blocks(title="Slant: search that takes a side", delete_cache=(600, 600), analytics_enabled=False) as demo:
+        gr.HTML(_header(engine), apply_default_css=False)
+        mine = gr.State(None)
+        address = gr.Textbox(visible=False)
+        use_mine = gr.Radio(
+            [("Sample", "sample")], value="sample", label="Search in", visible=False, elem_id="search-in"
+        )
+        with gr.Tabs() as tabs:
+            with gr.Tab("Stance", id="stance"):
+                stance_view.build(engine, mine, use_mine, address, demo)
+            with gr.Tab("Oblique", id="oblique"):
+                oblique_view.build(engine, mine, use_mine, address, demo)
+            with gr.Tab("Your corpus", id="corpus"):
+                corpus_view.build(engine, mine, use_mine)
+            with gr.Tab("About", id="about"):
+                gr.HTML(about.about(engine), apply_default_css=False)
+
+        def open_tab(link: str) -> Any:
+            return gr.Tabs(selected="oblique") if ObliqueQuestion.of_address(link) else gr.skip()
+
+        demo.load(open_tab, address, tabs, js=READ_ADDRESS, api_visibility="private", queue=False)
+        api.build(engine)
+    demo.queue(max_size=WAITING)
+    return demo
+
+
+def _header(engine: Engine) -> str:
+    corpus, settings = engine.dial.corpus, engine.settings
+    chips = [settings.model_name, *([settings.note] if settings.note else []), f"{len(corpus.documents):,} documents"]
+    return str(
+        Markup(
+            '<header class="sl-hero"><h1>Search that takes a side</h1><p>Type a claim. See the arguments for it and '
+            "those against it, where the model gets the side wrong, and which words of the query did it.</p>"
+            '<ul class="sl-chips">{}</ul></header>'
+        ).format(Markup("").join(Markup("<li>{}</li>").format(chip) for chip in chips))
+    )
+
+
+def theme() -> gr.themes.Base:
+    """Fonts of the visitor's own system: nothing is fetched from elsewhere."""
+    return gr.themes.Base(
+        primary_hue="indigo",
+        neutral_hue="slate",
+        radius_size="md",
+        font=["ui-sans-serif", "system-ui", "sans-serif"],
+        font_mono=["ui-monospace", "monospace"],
+    )
+
+
+def serve(demo: gr.Blocks, **options: Any) -> tuple[Any, str, str]:
+    """Start the server, the MCP server with it."""
+    started: tuple[Any, str, str] = demo.launch(
+        theme=theme(),
+        css_paths=[STYLE],
+        max_file_size="5mb",
+        footer_links=["api"],
+        mcp_server=True,
+        ssr_mode=False,
+        **options,
+    )
+    return started
+
+
+def main() -> None:
+    """Open the Space that the environment describes."""
+    serve(build(Engine(read_settings(os.environ))))

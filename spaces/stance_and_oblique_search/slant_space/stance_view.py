@@ -1,0 +1,151 @@
+"""The stance search and, below it, why a result is where it is."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import gradio as gr
+
+from dataset_builders.instructions import STANCES
+from slant_space import render
+from slant_space.engine import Dial, Engine
+from slant_space.questions import OWN, PAIRS, RESULTS, SCALES, ObliqueQuestion, StanceQuestion
+from slant_space.scripts import ON_RESULTS, ON_WHY, READ_ADDRESS
+
+HIDDEN = {"api_visibility": "private", "concurrency_id": "search", "concurrency_limit": 2}
+"""Of every event behind a view: the named endpoints are those of `api`."""
+
+
+Shown = tuple[str, dict[str, Any] | None, str]
+"""Results, what they answer, and an empty panel below them."""
+
+
+def pair_choices() -> list[tuple[str, str]]:
+    """The picker's entries: seen, unseen, own words."""
+    labels = [
+        (f"{key.split('-')[0].capitalize()}: {pair['support']} / {pair['attack'].split()[-1]}", key)
+        for key, pair in PAIRS.items()
+    ]
+    return [*labels, ("Your own words", OWN)]
+
+
+def build(engine: Engine, mine: gr.State, use_mine: gr.Radio, address: gr.Textbox, demo: gr.Blocks) -> None:
+    """Lay out the view and wire it."""
+    corpus = engine.dial.corpus
+    with gr.Row(equal_height=True):
+        claim = gr.Textbox(
+            label="Claim", placeholder="Schools should require uniforms.", lines=1, max_lines=4, scale=5,
+            elem_id="claim", autofocus=True,
+        )  # fmt: skip
+        go = gr.Button("Search", variant="primary", scale=1, min_width=110, elem_id="search")
+    with gr.Row():
+        pick = gr.Dropdown(
+            corpus.claims, value=None, label="Or pick a claim", visible=bool(corpus.claims), scale=3, min_width=240
+        )
+        instruction = gr.Dropdown(
+            pair_choices(), value="seen-01", label="Instruction", scale=3, min_width=240, elem_id="instruction"
+        )
+        model = gr.Radio(
+            [("Tuned", "tuned"), ("Base", "base")], value="tuned", label="Model", visible=engine.has_adapter, scale=2,
+            elem_id="model",
+        )  # fmt: skip
+    with gr.Row(visible=False) as own_words:
+        own_support = gr.Textbox(label="Your words for support", placeholder="Find praise of", elem_id="own-support")
+        own_attack = gr.Textbox(label="Your words for attack", placeholder="Find doubts about", elem_id="own-attack")
+    with gr.Accordion("Dials and filters", open=False):
+        with gr.Row():
+            weight = gr.Slider(
+                0, 1, value=0.1, step=0.05, label="λ: weight of shared words (BM25)", elem_id="weight",
+                info="0 ranks by meaning alone; more keeps the search on the topic.",
+            )  # fmt: skip
+            auto = gr.Checkbox(
+                value=False, label="Choose λ for each query", visible=engine.has_auto, elem_id="auto", min_width=120
+            )
+            scale = gr.Slider(
+                *SCALES, value=engine.scale, step=0.25, label="Adapter: from topic to stance", elem_id="scale",
+                info="0 is the base, 1 as trained.", visible=engine.dial.turns,
+            )  # fmt: skip
+        with gr.Row():
+            source = gr.Dropdown([("All", ""), *corpus.sources()], value="", label="Source")
+            style = gr.Dropdown([("All", ""), *corpus.styles()], value="", label="Style", elem_id="style")
+            k = gr.Slider(*RESULTS, value=6, step=1, label="Results a side")
+    results = gr.HTML(elem_id="stance-results", js_on_load=ON_RESULTS, apply_default_css=False)
+    why = gr.HTML(elem_id="why", js_on_load=ON_WHY, apply_default_css=False)
+    asked = gr.State(None)
+
+    controls = [claim, instruction, own_support, own_attack, model, weight, auto, scale, source, style, k]
+    names = [f.name for f in fields(StanceQuestion)]
+
+    def dial_of(own: Dial | None, which: str) -> Dial:
+        return own if own is not None and which == "own" else engine.dial
+
+    def answer(question: StanceQuestion, own: Dial | None, which: str, link: bool = True) -> Shown:
+        dial = dial_of(own, which)
+        try:
+            found = engine.stance(dial, question)
+        except ValueError as error:
+            return render.message(str(error), "error" if question.claim.strip() else "hint"), None, ""
+        shown = {"question": question, "which": which, "weight": found.weight}
+        return render.stance_results(found, link=link and dial is engine.dial), shown, ""
+
+    def search(*values: Any) -> Shown:
+        *given, own, which = values
+        question = StanceQuestion.of(dict(zip(names, given, strict=True)))
+        if question.scale == engine.scale:
+            question = StanceQuestion.of({**question.__dict__, "scale": None})
+        return answer(question, own, which)
+
+    def open_address(link: str) -> list[Any]:
+        first = corpus.claims[0] if corpus.claims else ""
+        question = StanceQuestion.of_address(link) or StanceQuestion(claim=first)
+        values = [getattr(question, name) for name in names]
+        values[names.index("scale")] = engine.scale if question.scale is None else question.scale
+        for name, known in (("source", corpus.sources()), ("style", corpus.styles())):
+            if getattr(question, name) not in known:
+                values[names.index(name)] = ""
+        question = StanceQuestion.of({**dict(zip(names, values, strict=True)), "scale": question.scale})
+        here = ObliqueQuestion.of_address(link) is None  # else this view would write over the other's address
+        return [*values, gr.Row(visible=question.instruction == OWN), *answer(question, None, "sample", link=here)]
+
+    def why_here(event: gr.EventData, shown: dict[str, Any] | None, own: Dial | None) -> tuple[str, Any]:
+        if shown is None:
+            return "", shown
+        dial, data = dial_of(own, shown["which"]), event._data or {}
+        document, stance = dial.corpus.documents.get(str(data.get("id"))), data.get("stance")
+        if document is None or stance not in STANCES:
+            return render.message("This result is of another search; search again.", "error"), shown
+        return redraw({**shown, "document": document.text, "stance": stance, "removed": frozenset()}, dial)
+
+    def switch(event: gr.EventData, shown: dict[str, Any] | None, own: Dial | None) -> tuple[str, Any]:
+        if shown is None or "document" not in shown:
+            return "", shown
+        place = (event._data or {}).get("word")
+        return redraw({**shown, "removed": shown["removed"] ^ {place}}, dial_of(own, shown["which"]), shown)
+
+    def redraw(shown: dict[str, Any], dial: Dial, before: dict[str, Any] | None = None) -> tuple[str, Any]:
+        try:
+            found = engine.explain(
+                dial, shown["question"], shown["stance"], shown["document"], shown["removed"],
+                shown["weight"][shown["stance"]],
+            )  # fmt: skip
+        except ValueError as error:
+            return render.message(str(error), "error"), before or shown
+        return render.explanation(found, shown["document"], shown["stance"]), shown
+
+    event = {"fn": search, "inputs": [*controls, mine, use_mine], "outputs": [results, asked, why], **HIDDEN}
+    # A change while a search runs is searched after it, and the last one stays on the page.
+    last = {"show_progress": "minimal", "trigger_mode": "always_last"}
+    gr.on([go.click, claim.submit], **last, **event)
+    live = [c.input for c in (model, auto, source, style)] + [c.release for c in (weight, scale, k)]
+    gr.on([*live, use_mine.change, own_support.submit, own_attack.submit], **last, **event)
+    pick.input(lambda chosen: chosen, pick, claim, api_visibility="private", queue=False).then(**event)
+    instruction.input(
+        lambda key: gr.Row(visible=key == OWN), instruction, own_words, api_visibility="private", queue=False
+    ).then(**event)
+    results.click(why_here, [asked, mine], [why, asked], show_progress="minimal", **HIDDEN)
+    why.click(switch, [asked, mine], [why, asked], show_progress="hidden", **HIDDEN)
+    demo.load(
+        open_address, address, [*controls, own_words, results, asked, why], js=READ_ADDRESS, show_progress="minimal",
+        **HIDDEN,
+    )  # fmt: skip

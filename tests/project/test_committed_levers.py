@@ -1,0 +1,59 @@
+"""The committed runs with levers can be read, and the tables of results/README.md are theirs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hub_models.evaluation.results import Results, read_per_query
+
+FOLDER = Path(__file__).resolve().parents[2] / "results"
+LEVERS = {
+    "anchor 0.2": ("dense", {"anchor": 0.2}),
+    "anchor 0.5": ("dense", {"anchor": 0.5}),
+    "adapter scale 0.6": ("dense", {"adapter_scale": 0.6}),
+    "BM25 at 0.1": ("hybrid", {"weight": 0.1, "lexical": "slant"}),
+    "BM25 at 0.15": ("hybrid", {"weight": 0.15, "lexical": "slant"}),
+    "BM25 at 0.2": ("hybrid", {"weight": 0.2, "lexical": "slant"}),
+    "BM25 at 0.15 and anchor 0.2": ("hybrid", {"weight": 0.15, "lexical": "slant", "anchor": 0.2}),
+    "BM25, auto": ("hybrid", {"weight": "auto", "lexical": "slant"}),
+}
+COLUMNS = {
+    "sample, explicit": ("quickstart-on-sample", "style=explicit"),
+    "sample, natural": ("quickstart-on-sample", "style=natural"),
+    "Perspectrum dev": ("perspectrum-homogeneous-on-dev", "overall"),
+}
+
+
+def levers_table(metric: str = "precision_at_r", name: str = "P@R") -> list[str]:
+    lines = [f"| {name} | {' | '.join(COLUMNS)} |", f"|---|{'---|' * len(COLUMNS)}"]
+    rows = {"as trained": ("dense", {})} | LEVERS
+    for label, (strategy, params) in rows.items():
+        cells = []
+        for folder, slice_name in COLUMNS.values():
+            (task,) = Results.read(FOLDER / "levers" / folder / "results.json").tasks.values()
+            run = task.run(strategy, params)
+            own = [c for c in run.compare if (c.slice, c.metric) == (slice_name, metric)] if run else []
+            interval = "".join(f" ({c.delta:+.3f} [{c.low:+.3f}, {c.high:+.3f}])" for c in own)
+            cells.append(f"{run.mean(slice_name, metric):.3f}{interval}" if run else "")
+        lines.append(f"| {label} | {' | '.join(cells)} |")
+    return lines
+
+
+def levers_errors() -> list[str]:
+    hard, semi_hard = levers_table("hard_at_r", "hard"), levers_table("semi_hard_at_r", "semi-hard")
+    return [*hard, "", *semi_hard]
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("levers/*/results.json")), ids=lambda p: p.parent.name)
+def test_committed_runs_beside_the_dense_one_are_whole(path: Path) -> None:
+    (task,) = Results.read(path).tasks.values()
+    assert len(task.runs) > 5
+    for run in task.runs:
+        assert read_per_query(path.parent, run.per_query).num_rows
+
+
+@pytest.mark.parametrize("table", [levers_table, levers_errors])
+def test_the_tables_of_the_page_are_those_of_the_files(table) -> None:
+    assert "\n".join(table()) in (FOLDER / "README.md").read_text()

@@ -1,0 +1,170 @@
+"""Every view in a real browser, at desktop and phone width."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.spaces.conftest import SPACE
+
+WIDTHS = {"desktop": (1280, 900), "phone": (390, 844)}
+CASE_26 = SPACE.parents[1] / "tests/cases/case26_hostile_texts.jsonl"
+HOSTILE = "<img src=x onerror=alert(1)>"
+IDS = "els => els.map(e => e.dataset.id)"
+
+
+@pytest.fixture
+def visit(space, browser):
+    """Opens the page with an address; afterwards no dialog may have come and no script may have failed."""
+    contexts, troubles = [], []
+
+    def open_page(address="", width="desktop"):
+        size = dict(zip(("width", "height"), WIDTHS[width], strict=True))
+        contexts.append(browser.new_context(viewport=size, accept_downloads=True))
+        page = contexts[-1].new_page()
+        page.set_default_timeout(60_000)
+
+        def dismiss(dialog):
+            troubles.append(dialog.message)
+            dialog.dismiss()
+
+        page.on("dialog", dismiss)
+        page.on("pageerror", lambda error: troubles.append(str(error)))
+        page.goto(space.local_url + address, wait_until="domcontentloaded")
+        page.wait_for_selector("#stance-results .sl-hit, #stance-results .sl-message", state="attached")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert not troubles
+
+
+def shown(page):
+    return page.eval_on_selector_all("#stance-results .sl-why", IDS)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_every_view(visit, engine, width):
+    page = visit(width=width)
+    assert page.locator("#stance-results .sl-column").count() == 2
+    first = engine.dial.corpus.claims[0]
+    expect(page.locator("#claim").get_by_role("textbox")).to_have_value(first)  # a visit begins with results
+    assert shown(page)[:6] == [h.id for h in engine.dial.released.search(first, "support", k=6)]
+    for side in ("Support", "Attack"):
+        assert page.get_by_role("region", name=side).is_visible(), "not by colour alone"
+
+    page.locator("#stance-results .sl-why").first.focus()
+    page.keyboard.press("Enter")
+    words = page.locator("#why button.sl-word")
+    words.first.wait_for()
+    assert page.locator("#why .sl-gauge p").all_inner_texts()
+    words.nth(1).click()
+    page.locator("#why .sl-standing", has_text="Without “evidence”").wait_for()
+    assert words.nth(1).get_attribute("aria-pressed") == "false"
+    _fits(page, width)
+
+    page.get_by_role("tab", name="Oblique").click()
+    page.locator("#oblique-search").click()
+    page.wait_for_selector("#oblique-results .sl-hit")
+    assert page.locator("#oblique-results .sl-column").count() == 3
+    attribute = page.locator("#oblique-results .sl-attribute p").first
+    assert not attribute.is_visible()
+    page.locator("#oblique-results .sl-attribute summary").first.click()
+    assert attribute.is_visible()
+    _fits(page, width)
+    unlabelled = page.evaluate(
+        "() => [...document.querySelectorAll('input:not([type=file]), textarea, select')]"
+        ".filter(e => e.offsetParent && !e.labels?.length && !e.ariaLabel && !e.getAttribute('aria-labelledby'))"
+        ".map(e => e.outerHTML.slice(0, 120))"
+    )
+    assert not unlabelled
+
+    page.get_by_role("tab", name="About").click()
+    assert page.get_by_text("What a stance score is not").is_visible()
+    _fits(page, width)
+
+
+def _fits(page, width):
+    assert page.evaluate("document.documentElement.scrollWidth") <= WIDTHS[width][0], "nothing is scrolled sideways"
+
+
+def test_another_lens_brings_its_tasks_and_queries(visit, engine):
+    page = visit()
+    page.get_by_role("tab", name="Oblique").click()
+    page.get_by_role("radio", name="An example").check()
+    page.wait_for_url("**task=math**")
+    queries = [q.text for q in engine.task("math").task.queries.values()]
+    expect(page.locator("#query textarea")).to_have_value(queries[0])
+    page.locator("#oblique-pick input").click()
+    page.get_by_role("option").nth(3).click()
+    page.wait_for_url(lambda url: quote(queries[3][:12]).replace("%20", "+").split("%")[0] in url)
+    expect(page.locator("#query textarea")).to_have_value(queries[3])
+    again = visit(page.url[page.url.index("?") :])
+    again.wait_for_selector("#oblique-results .sl-hit")
+    expect(again.get_by_role("radio", name="An example")).to_be_checked()
+    expect(again.locator("#query textarea")).to_have_value(queries[3])
+    assert "view=oblique" in again.url
+
+
+def test_a_change_is_searched_and_its_link_opens_the_same_page(visit, engine):
+    page = visit()
+    page.get_by_role("button", name="Dials and filters").click()
+    weight = page.locator("#weight input[type=number]")
+    expect(weight).to_have_value("0.1")
+    weight.fill("0.5")
+    weight.press("Tab")
+    page.locator(".sl-took", has_text="λ = 0.50").wait_for()
+    page.get_by_role("radio", name="Base").check()
+    page.wait_for_url("**model=base**")
+    claim = engine.dial.corpus.claims[5]
+    page.fill("#claim textarea, #claim input", claim)
+    page.press("#claim textarea, #claim input", "Enter")
+    page.wait_for_url(lambda url: f"claim={quote(claim[:9], safe='')}".replace("%20", "+") in url)
+    before, link = shown(page), page.url
+    assert before[:6] == [h.id for h in engine.dial.base.search(claim, "support", k=6, hybrid=0.5)]
+    again = visit(link[link.index("?") :])
+    assert shown(again) == before
+    expect(again.locator("#claim").get_by_role("textbox")).to_have_value(claim)
+    with again.expect_download() as download:
+        again.get_by_role("link", name="JSON").first.click()
+    rows = json.loads(download.value.path().read_text(encoding="utf-8"))
+    assert [r["id"] for r in rows] == before
+
+
+def test_uploads_and_addresses_that_are_html_stay_text(visit):
+    page = visit(
+        f"?view=stance&claim={quote(HOSTILE)}&instruction=own&own_support={quote(HOSTILE)}&own_attack=x+{quote(HOSTILE)}"
+    )
+    assert page.get_by_text(HOSTILE).first.is_visible()
+    page.get_by_role("tab", name="Your corpus").click()
+    page.set_input_files("#upload input[type=file]", str(CASE_26))
+    page.locator("#upload-said", has_text="4 documents are indexed").wait_for()
+    page.get_by_role("tab", name="Stance").click()
+    page.locator("#stance-results", has_text="javascript:alert(1)").wait_for()
+    texts = page.locator("#stance-results .sl-text").all_inner_texts()
+    assert HOSTILE in texts and "</mark><script>alert(1)</script>" in texts
+    page.locator("#stance-results .sl-why", has_text="Why?").first.click()
+    page.wait_for_selector("#why blockquote")
+    for view in ("#stance-results", "#why"):
+        assert page.locator(f"{view} img, {view} script, {view} [onerror], {view} a[href^=javascript]").count() == 0
+
+
+def test_a_visitor_without_a_claim_and_one_with_a_bad_file_read_what_to_do(visit, tmp_path):
+    page = visit("?view=stance")
+    assert "Type or pick a claim first" in page.inner_text("#stance-results")
+    faulty = tmp_path / "bad.csv"
+    faulty.write_text("words\nx\n")
+    page.get_by_role("tab", name="Your corpus").click()
+    page.set_input_files("#upload input[type=file]", str(faulty))
+    page.locator("#upload-said", has_text="wanted one called `text`").wait_for()
+
+
+def test_beyond_the_queue_a_visitor_reads_that_it_is_busy(visit, space, monkeypatch):
+    page = visit()
+    monkeypatch.setattr(space._queue, "max_size", 0)
+    page.get_by_role("button", name="Search").first.click()
+    page.get_by_text("currently busy. Please try again.").first.wait_for()

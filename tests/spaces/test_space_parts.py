@@ -1,0 +1,365 @@
+"""Settings, uploads, links, pages and the engine, without a server."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from slant_space import corpora, render
+from slant_space.about import about
+from slant_space.engine import Dial, Engine, as_rows
+from slant_space.interface import STYLE
+from slant_space.oblique_view import LENSES
+from slant_space.questions import PAIRS, ObliqueQuestion, StanceQuestion
+from slant_space.settings import read_settings
+
+from dataset_builders.instructions import INSTRUCTIONS, OBLIQUE_INSTRUCTIONS, STANCES
+from dataset_builders.sources import oblique
+from hub_models import ObliqueSearch, StanceSearch
+from hub_models.evaluation.ablation import word_deltas
+from hub_models.hub_cache import SAMPLE_BASE
+from tests.hub_models.evaluation.helpers import write_run
+from tests.hub_models.retrieval.test_adaptive import fitted
+from tests.spaces.conftest import SPACE
+
+CASES = SPACE.parents[1] / "tests" / "cases"
+HOSTILE, IN_TABLES = (
+    [json.loads(line) for line in (CASES / name).read_text("utf-8").splitlines()]
+    for name in ("case26_hostile_texts.jsonl", "case30_card_rows.jsonl")
+)
+
+
+class _Elements(HTMLParser):
+    """The tags and the text of a piece of HTML."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.tags, self.handlers, self.words = [], [], []
+        self.feed(html)
+        self.text = "".join(self.words)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.handlers += [name for name, _ in attrs if name.startswith("on")]
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+# -- settings ------------------------------------------------------------------------------------------------------
+
+
+def test_the_model_is_the_named_one_else_the_released_one_else_the_quickstart_else_the_base(tmp_path):
+    here, run = tmp_path / "space", tmp_path / "quickstart"
+    here.mkdir()
+    plain = read_settings({}, here, run)
+    assert (plain.model, plain.model_name) == (SAMPLE_BASE, SAMPLE_BASE)
+    assert "plain, not tuned" in plain.note
+    run.mkdir()
+    (run / "adapter_model.safetensors").touch()
+    assert read_settings({}, here, run).model == str(run)
+    assert read_settings({}, here, run).model_name == "quickstart", "no path of this machine"
+    (here / "release.json").write_text(json.dumps({"model": "org/name", "revision": "v1", "files": []}))
+    released = read_settings({}, here, run)
+    assert (released.model, released.revision, released.note) == ("org/name", "v1", "")
+    named = read_settings({"SLANT_MODEL": "other/name", "SLANT_REVISION": "v2"}, here, run)
+    assert (named.model, named.revision) == ("other/name", "v2")
+    with pytest.raises(FileNotFoundError, match=r"SLANT_CORPUS=.*absent: there is no such file"):
+        read_settings({"SLANT_CORPUS": str(tmp_path / "absent")})
+
+
+# -- corpora -------------------------------------------------------------------------------------------------------
+
+
+def test_documents_are_read_from_three_formats():
+    text = b"\xef\xbb\xbfOne.\r\n\r\n two, \xe2\x80\xa8three \n"
+    assert [(d.id, d.text) for d in corpora.read_documents("a.TXT", text)] == [
+        ("1", "One."),
+        ("2", "two, \u2028three"),
+    ]
+    table = b'id,text,style\nx,"a ""quoted"", text",natural\n,"two\nlines",\n'
+    assert [(d.id, d.text, d.style) for d in corpora.read_documents("a.csv", table)] == [
+        ("x", 'a "quoted", text', "natural"), ("2", "two\nlines", None)
+    ]  # fmt: skip
+    lines = "".join(json.dumps(row) + "\n" for row in HOSTILE).encode()
+    found = corpora.read_documents("a.jsonl", lines)
+    assert [d.id for d in found] == ["x1", "x2", "x3", "x4"]
+    assert found[3].text == "<b>title</b> 1 < 2, and lt is a word"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.exe", b"x", r"got a file of type '.exe', wanted one of"),
+        ("a.txt", b"\xff\xfe", "it is no UTF-8 text"),
+        ("a.txt", b"\n \n", "there is no document in it"),
+        ("a.txt", b"x" * 10_001, "line 1: got 10,001 characters, wanted at most 10,000"),
+        ("a.txt", b"x\n" * 2_001, "more than 2,000 documents"),
+        ("a.txt", b"x" * (4 * 2**20 + 1), "got 4,194,305 bytes, wanted at most 4,194,304"),
+        ("a.csv", b"words\nx\n", r"got the columns \['words'\], wanted one called `text`"),
+        ("a.csv", b"text,id\nx,1\ny,1\n", "row 2: the id '1' is there twice"),
+        ("a.jsonl", b'{"text": "x"}\n{"text"', "line 2: it is no JSON"),
+        ("a.jsonl", b'["x"]', "line 1: got list, wanted an object"),
+        ("a.jsonl", b'{"text": 3}', "line 1: text: got int 3, wanted a text"),
+    ],
+)
+def test_faulty_uploads_are_refused_in_words(name, content, words):
+    with pytest.raises(ValueError, match=words):
+        corpora.read_documents(name, content)
+
+
+def test_the_corpus_is_that_of_the_tables_and_knows_what_is_right(engine, tmp_path):
+    corpus = engine.dial.corpus
+    assert (len(corpus.documents), len(corpus.claims)) == (480, 40)
+    first = corpus.claims[0]
+    kinds = {corpus.kind(first.upper().rstrip("."), "attack", d) for d in corpus.documents}
+    assert kinds == {"right", "wrong stance", "wrong topic"}
+    assert corpus.kind("Nobody asked this.", "attack", next(iter(corpus.documents))) is None
+    (tmp_path / "own.txt").write_text("One.\nTwo.\n")
+    assert list(corpora.open_corpus(tmp_path / "own.txt").documents) == ["1", "2"]
+    row = {"claim": "Tea is good.", "support": ["It warms."], "attack": ["It stains."]}
+    (tmp_path / "claims.jsonl").write_text(json.dumps(row) + "\n")
+    assert corpora.open_corpus(tmp_path / "claims.jsonl").claims == ["Tea is good."]
+
+
+# -- links ---------------------------------------------------------------------------------------------------------
+
+QUESTIONS = st.builds(
+    StanceQuestion,
+    claim=st.text(st.characters(exclude_categories=["Cs"]), max_size=40),
+    instruction=st.sampled_from([*PAIRS, "own"]),
+    own_attack=st.text("ab &=?#%+é", max_size=9),
+    model=st.sampled_from(["tuned", "base"]),
+    weight=st.floats(0, 1),
+    auto=st.booleans(),
+    scale=st.none() | st.floats(0, 1.5),
+    style=st.sampled_from(["", "natural"]),
+    k=st.integers(3, 20),
+)
+
+
+@given(QUESTIONS)
+def test_a_link_gives_the_question_again(question):
+    assert StanceQuestion.of_address(question.address()) == question
+    assert ObliqueQuestion.of_address(question.address()) is None
+
+
+@given(st.text(max_size=60))
+def test_any_address_is_read_or_ignored(address):
+    for link in (address, f"?view=stance&{address}", f"?view=oblique&k={address}&task={address}"):
+        for kind in (StanceQuestion, ObliqueQuestion):
+            assert isinstance(kind.of_address(link), (kind, type(None)))
+
+
+def test_what_is_out_of_range_is_brought_into_it_and_what_is_unknown_left_out():
+    link = "?view=stance&weight=7&k=1e9&scale=-3&model=gpt&instruction=%3Cscript%3E&auto=maybe&claim=a&claim=b"
+    assert StanceQuestion.of_address(link) == StanceQuestion(claim="a", weight=1, k=20, scale=0)
+    assert StanceQuestion.of_address("?view=stance&weight=nan&k=inf") == StanceQuestion()
+
+
+def test_the_pickers_hold_all_instructions_and_tasks():
+    assert sorted(t for pair in PAIRS.values() for t in pair.values()) == sorted(i.text for i in INSTRUCTIONS)
+    assert sorted(t for tasks in LENSES.values() for t in tasks) == sorted(OBLIQUE_INSTRUCTIONS)
+
+
+# -- engine --------------------------------------------------------------------------------------------------------
+
+
+def test_scores_and_ranks_are_those_of_the_search_over_the_whole_corpus(engine):
+    claim = engine.dial.corpus.claims[3]
+    answer = engine.stance(engine.dial, StanceQuestion(claim=claim, k=20, weight=0.3, style="natural"))
+    texts = {d.id: d.text for d in engine.dial.corpus.documents.values()}
+    plain, base = (StanceSearch(engine.settings.model, texts, adapter_scale=s) for s in (None, 0.0))
+    for stance in STANCES:
+        whole, other = (s.search(claim, stance, k=480, hybrid=0.3) for s in (plain, base))
+        natural = [(r, h) for r, h in enumerate(whole, 1) if engine.dial.corpus.documents[h.id].style == "natural"]
+        assert [(f.rank, f.hit.id) for f in answer.columns[stance]] == [(r, h.id) for r, h in natural[:20]]
+        for found, (_, hit) in zip(answer.columns[stance], natural, strict=False):
+            assert found.hit.score == pytest.approx(hit.score, abs=1e-4)
+            assert sum(found.fused) == pytest.approx(hit.score, abs=1e-4)
+            assert found.other_rank == [h.id for h in other].index(found.hit.id) + 1
+    of_base = engine.stance(engine.dial, StanceQuestion(claim=claim, k=3, weight=0.3, model="base"))
+    assert [f.hit.id for f in of_base.columns["attack"]] == [h.id for h in base.search(claim, k=3, hybrid=0.3)]
+
+
+def test_the_dial_is_the_adapters_scale_and_encodes_once(engine):
+    claim = engine.dial.corpus.claims[0]
+    half = engine.stance(engine.dial, StanceQuestion(claim=claim, scale=0.5))
+    texts = {d.id: d.text for d in engine.dial.corpus.documents.values()}
+    expected = StanceSearch(engine.settings.model, texts, adapter_scale=0.5).search(claim, "support", k=6)
+    assert [f.hit.id for f in half.columns["support"]] == [h.id for h in expected]
+    assert engine.dial.tuned(0.5) is engine.dial.tuned(0.5)
+    assert engine.dial.tuned(None) is engine.dial.tuned(engine.scale) is engine.dial.released
+
+
+def test_auto_says_which_weight_it_took_and_compares_both_models_with_it(tmp_path):
+    run = write_run(tmp_path / "run", strength=0.2)
+    pins = json.loads((run / "slant.json").read_text())
+    chosen = fitted(coefficients=[[-1.0] * 8, [0.0] * 8, [1.0, *[0.0] * 7]])  # always 0.3
+    (run / "slant.json").write_text(json.dumps(pins | {"lambda_model": chosen.model_dump(mode="json")}))
+    (tmp_path / "own.txt").write_text("Cars are loud.\nTea warms.\nBan cars.\n")
+    engine = Engine(read_settings({"SLANT_CORPUS": str(tmp_path / "own.txt"), "SLANT_MODEL": str(run)}))
+    question = StanceQuestion(claim="Ban cars.", auto=True, weight=0.9)
+    answer = engine.stance(engine.dial, question)
+    assert (answer.auto, answer.remark, answer.weight) == (True, "", {"support": 0.3, "attack": 0.3})
+    assert "λ = 0.30, chosen automatically" in render.stance_results(answer)
+    same = engine.stance(engine.dial, StanceQuestion(claim="Ban cars.", weight=0.3))
+    assert same.columns == answer.columns
+    turned = engine.stance(engine.dial, replace(question, scale=0.5))
+    assert not turned.auto and "no automatic λ" in turned.remark, "it was fitted for another scale"
+
+
+def test_what_cannot_be_done_is_remarked(engine):
+    answer = engine.stance(engine.dial, StanceQuestion(claim="Tea is good.", auto=True, weight=0.2))
+    assert answer.remark == "There is no automatic λ for these settings; λ = 0.2 was taken."
+    assert not answer.auto and set(answer.weight.values()) == {0.2}
+    with pytest.raises(ValueError, match="Type or pick a claim first"):
+        engine.stance(engine.dial, StanceQuestion(claim=" \n"))
+    with pytest.raises(ValueError, match="your words for support: the text is empty"):
+        engine.stance(engine.dial, StanceQuestion(claim="Tea.", instruction="own", own_attack="Find"))
+    with pytest.raises(ValueError, match="has 100,001 characters"):
+        engine.stance(engine.dial, StanceQuestion(claim="x" * 100_001))
+
+
+def test_an_explanation_is_the_ablation_and_switches_move_rank_and_cosine(engine):
+    question = StanceQuestion(claim="Cities should ban cars.")
+    document = next(iter(engine.dial.corpus.documents.values()))
+    found = engine.explain(engine.dial, question, "attack", document.text)
+    search = engine.dial.released
+    expected = word_deltas(
+        "Find evidence refuting", question.claim, document.text, search.encode, "{instruction} {claim}"
+    )
+    assert [w[:2] for w in found.words] == [e[:2] for e in expected]
+    assert [w[2] for w in found.words] == pytest.approx([e[2] for e in expected], abs=1e-5)
+    assert found.rank == search.rank(question.claim).rank(document.id)
+    one = engine.explain(engine.dial, question, "attack", document.text, frozenset({2}))
+    assert one.cosine_without - one.cosine == pytest.approx(found.words[2][2], abs=1e-5)
+    shorter = search.rank(question.claim, instruction="Find evidence")
+    assert one.rank_without == shorter.rank(document.id)
+    with pytest.raises(ValueError, match="the instruction needs at least one word"):
+        engine.explain(engine.dial, question, "attack", document.text, frozenset({0, 1, 2}))
+    with pytest.raises(ValueError, match="the query has 103 words; up to 80 can be explained"):
+        engine.explain(engine.dial, StanceQuestion(claim="x " * 100), "attack", document.text)
+    alone = engine.explain(engine.dial, StanceQuestion(claim="Cars"), "attack", "A text of no corpus.")
+    assert alone.words[-1] == ("claim", "Cars", None)
+    assert alone.rank is None
+
+
+def test_oblique_columns_are_those_of_the_search_without_the_querys_own_document(engine):
+    task = oblique.load("sample", "math").restrict("test")
+    query_id, query = next(iter(task.queries.items()))
+    answer = engine.oblique(ObliqueQuestion(task="math", query=query.text, k=20))
+    assert list(answer.columns) == ["bm25", "base", "tuned"]
+    out = task.excluded[query_id]
+    texts = {i: d.text for i, d in task.corpus.items()}
+    expected = ObliqueSearch(engine.settings.model, texts, task="math").search(query.text, k=20, exclude=out)
+    assert [f.hit.id for f in answer.columns["tuned"]] == [h.id for h in expected]
+    assert out and not out & {f.hit.id for column in answer.columns.values() for f in column}
+    for found in answer.columns["bm25"]:
+        assert found.right == (task.qrels[query_id].get(found.hit.id, 0) > 0)
+    typed = engine.oblique(ObliqueQuestion(task="math", query="A typed query", k=3))
+    assert {f.right for column in typed.columns.values() for f in column} == {None}
+
+
+def test_ones_own_corpus_is_searched_like_any_other(engine):
+    documents = [corpora.Document(row["_id"], row["text"]) for row in HOSTILE]
+    dial = engine.index("mine.jsonl", documents)
+    texts = {d.id: d.text for d in documents}
+    answer = engine.stance(dial, StanceQuestion(claim="A word about scripts.", k=20))
+    plain = StanceSearch(engine.settings.model, texts).search("A word about scripts.", k=20)
+    assert [f.hit.id for f in answer.columns["attack"]] == [h.id for h in plain]
+    own = engine.oblique(ObliqueQuestion(task="math", query="alert word", k=20), dial)
+    expected = ObliqueSearch(engine.settings.model, texts, task="math").search("alert word", k=20)
+    assert [f.hit.id for f in own.columns["tuned"]] == [h.id for h in expected]
+    assert isinstance(dial, Dial) and dial is not engine.dial
+
+
+def test_a_model_without_an_adapter_has_one_column_and_no_moves(tmp_path):
+    (tmp_path / "own.txt").write_text("Cars are loud.\nTea warms.\n")
+    plain = Engine(read_settings({"SLANT_CORPUS": str(tmp_path / "own.txt"), "SLANT_MODEL": SAMPLE_BASE}))
+    answer = plain.stance(plain.dial, StanceQuestion(claim="Cars are loud.", model="base", scale=0.5))
+    assert [f.other_rank for f in answer.columns["support"]] == [None, None]
+    assert answer.remark == "The dial is off for this corpus or model."
+    assert list(plain.oblique(ObliqueQuestion(query="tea", k=3), plain.dial).columns) == ["bm25", "model"]
+    assert "without an adapter" in about(plain)
+
+
+# -- pages ---------------------------------------------------------------------------------------------------------
+
+
+def test_words_are_marked_after_escaping():
+    assert render.highlight("1 < 2, and lt is a word", {"lt"}) == "1 &lt; 2, and <mark>lt</mark> is a word"
+    assert render.highlight("amp & Amp", {"amp"}) == "<mark>amp</mark> &amp; <mark>Amp</mark>"
+
+
+@given(st.text(max_size=60), st.sets(st.sampled_from(["lt", "amp", "script", "a", "b"])))
+def test_a_marked_text_reads_as_it_was(text, words):
+    page = _Elements(str(render.highlight(text, words)))
+    assert set(page.tags) <= {"mark"}
+    assert page.text == text
+
+
+@pytest.mark.parametrize(
+    "text", [row["text"] for row in HOSTILE + IN_TABLES] + ['" onmouseover="alert(1)', "{{value}} ${value}"]
+)
+def test_hostile_texts_are_text_in_every_page(engine, text):
+    dial = engine.index("mine", [corpora.Document(text, text, source=text), corpora.Document("x", "Tea warms.")])
+    question = StanceQuestion(claim=text, instruction="own", own_support=text, own_attack=text, k=3)
+    stance = render.stance_results(engine.stance(dial, question))
+    why = (
+        render.explanation(engine.explain(dial, question, "attack", text, frozenset({1})), text, "attack")
+        if (" " in text)
+        else ""
+    )
+    asked = render.oblique_results(engine.oblique(ObliqueQuestion(query=text, k=3), dial))
+    for html in (stance, why, asked, render.message(text)):
+        page = _Elements(html)
+        assert not {"img", "script", "b"} & set(page.tags) - ({"b"} if html in (stance, why) else set())
+        assert not page.handlers
+    assert text in _Elements(stance).text
+
+
+def test_tables_are_strict_and_no_formula_is_left(engine):
+    dial = engine.index("mine", [corpora.Document("1", "=HYPERLINK(1)"), corpora.Document("2", "plain, text")])
+    rows = as_rows(engine.stance(dial, StanceQuestion(claim="Tea is good.", k=3)))
+    found = list(csv.DictReader(io.StringIO(render.csv_of(rows))))
+    assert {r["text"] for r in found} == {"'=HYPERLINK(1)", "plain, text"}
+    assert [float(r["score"]) for r in found] == [r["score"] for r in rows]
+    assert json.loads(json.dumps(rows, allow_nan=False)) == rows
+    assert render.csv_of([]) == ""
+
+
+def test_colours_have_contrast_in_light_and_dark():
+    sheet = STYLE.read_text(encoding="utf-8")
+
+    def luminance(colour):
+        parts = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+        linear = np.where(parts <= 0.03928, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+        return float(linear @ [0.2126, 0.7152, 0.0722])
+
+    for theme in (":root", ".dark"):
+        block = re.search(rf"^{re.escape(theme)} \{{(.*?)\}}", sheet, re.S | re.M)[1]
+        colours = dict(re.findall(r"--sl-([a-z]+): (#[0-9a-f]{6})", block))
+        for text in ("ink", "soft", "support", "attack", "accent", "warn"):
+            for ground in ("card", "page"):
+                bright, dim = sorted((luminance(colours[text]), luminance(colours[ground])), reverse=True)
+                assert (bright + 0.05) / (dim + 0.05) >= 4.5, (theme, text, ground)
+
+
+def test_the_space_is_a_folder_that_the_hub_takes():
+    import yaml
+
+    head = yaml.safe_load((SPACE / "README.md").read_text(encoding="utf-8").split("---")[1])
+    assert head["sdk"] == "gradio" and head["app_file"] == "app.py" and head["models"]
+    pins = Path(SPACE.parents[1] / "constraints.txt").read_text(encoding="utf-8")
+    assert f"gradio=={head['sdk_version']}\n" in pins
+    assert not any(path.name == "__init__.py" for path in (SPACE, SPACE.parent) for path in path.glob("*.py"))
