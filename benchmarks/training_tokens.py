@@ -20,9 +20,9 @@ from hub_models.hub_cache import ensure_base, use_project_cache
 use_project_cache()
 
 from hub_models import training_data  # noqa: E402
+from hub_models.batching import DistinctClaimBatchSampler  # noqa: E402
 from hub_models.encoder import load_base  # noqa: E402
 from hub_models.recipe import load_recipe  # noqa: E402
-from hub_models.training import step_inputs  # noqa: E402
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE")
@@ -39,15 +39,19 @@ def main() -> None:
     def length(text: str) -> int:
         return len(tokenizer(text, truncation=True, max_length=recipe.max_seq_length)["input_ids"])
 
-    columns, batch, sampler = step_inputs(recipe, training_data.read(recipe), recipe.global_batch)
+    rows = training_data.read(recipe)
+    columns = rows.columns(recipe.query_template, recipe.negatives_per_anchor)
     of_row = [sum(length(text) for text in row.values()) for row in columns]
-    batches = sampler(columns, batch, seed=recipe.seed)
+    epochs = math.ceil(recipe.epochs)
+    batches = DistinctClaimBatchSampler(
+        columns, recipe.global_batch, seed=recipe.seed, keys=rows.keys(), epochs=epochs
+    )
     tokens = steps = 0
-    for epoch in range(math.ceil(recipe.epochs)):
+    for epoch in range(epochs):
         batches.set_epoch(epoch)
-        for rows in batches:
+        for step in batches:
             steps += 1
-            tokens += sum(of_row[i] for i in rows)
+            tokens += sum(of_row[i] for i in step)
     print(json.dumps({"overrides": arguments.overrides, "steps": steps, "tokens": tokens}))
 
 

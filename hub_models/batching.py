@@ -31,7 +31,6 @@ from dataset_builders.text import claim_key, text_key
 
 logger = logging.getLogger(__name__)
 
-WINDOW = 8  # steps' worth of claims from which a step takes those that are near each other
 TRIES = 32  # rows of one claim that are tried for one batch before the claim is passed over
 
 Batch = list[int]
@@ -114,22 +113,6 @@ class RowKeys:
             names[code] = names[code] or id_names[name]
         return cls(claim, anchor, held[:, 1], offsets, names)
 
-    def paired(self, pairs: NDArray[np.int64]) -> RowKeys:
-        """The keys of rows that are taken two by two, int64[n, 2], both of one claim: a pair looks for both stances.
-
-        Two pairs conflict if they have one claim, or a text of the one is a known positive of the other's claim in
-        either stance.
-        """
-        claim_of = np.zeros(int(self.anchor.max(initial=-1)) + 1, np.int64)
-        claim_of[self.anchor] = self.claim
-        foes = [
-            np.unique(claim_of[np.concatenate([self.foes[self.offsets[i] : self.offsets[i + 1]] for i in pair])])
-            for pair in pairs.tolist()
-        ]
-        claim = self.claim[pairs[:, 0]]
-        offsets = np.cumsum([0, *map(len, foes)])
-        return RowKeys(claim, claim, np.concatenate(foes), offsets, self.claim_ids)
-
 
 class DistinctClaimBatchSampler(DefaultBatchSampler):  # type: ignore[misc]
     """Batches of rows that do not conflict, over all processes of a step.
@@ -157,8 +140,6 @@ class DistinctClaimBatchSampler(DefaultBatchSampler):  # type: ignore[misc]
         epochs: How many epochs the run has; coverage and length are taken over them.
         min_coverage: Least share of the rows in [0, 1] that the run must see.
         world_size: Number of processes; by default what ``torch.distributed`` says.
-        closeness: float32[n_claims, n_claims]; a step is then filled with those claims, among the next `WINDOW` times
-            its size that are due, that are closest to its first one. None takes them as they come.
 
     Raises:
         ValueError: If keys and dataset differ in length, if a step has room for more rows than there are claims, or if
@@ -178,7 +159,6 @@ class DistinctClaimBatchSampler(DefaultBatchSampler):  # type: ignore[misc]
         epochs: int = 1,
         min_coverage: float = 0.95,
         world_size: int | None = None,
-        closeness: NDArray[np.float32] | None = None,
     ) -> None:
         super().__init__(dataset, batch_size, drop_last, valid_label_columns, generator, seed)
         if len(keys) != len(dataset):
@@ -187,7 +167,6 @@ class DistinctClaimBatchSampler(DefaultBatchSampler):  # type: ignore[misc]
                 "that its keys were made from (evaluation needs keys of its own)"
             )
         self.keys = keys
-        self.closeness = closeness
         self.world_size = world_size or (
             torch.distributed.get_world_size() if torch.distributed.is_initialized() else 1
         )
@@ -243,7 +222,7 @@ class DistinctClaimBatchSampler(DefaultBatchSampler):  # type: ignore[misc]
 
     def _plan(self, epoch: int) -> list[Batch]:
         """The rows of each step of an epoch, as the class says, before the number of steps is made common."""
-        keys, size, closeness = self.keys, self.step_size, self.closeness
+        keys, size = self.keys, self.step_size
         several = self.world_size > 1
         rng = np.random.default_rng((self.seed, epoch))
         draw = random.Random(int(rng.integers(2**63))).random
@@ -256,7 +235,7 @@ class DistinctClaimBatchSampler(DefaultBatchSampler):  # type: ignore[misc]
         foes, offsets = keys.foes.tolist(), keys.offsets.tolist()
 
         totals = remaining.tolist()
-        due = [(draw() / n, claim) for claim, n in enumerate(totals) if n]
+        due = [(draw() / n, claim) for claim, n in enumerate(totals)]
         heapq.heapify(due)
         claims_with = np.bincount(remaining)  # claims_with[r] claims have r rows left
         left, most = len(keys), int(remaining.max())
@@ -304,20 +283,8 @@ class DistinctClaimBatchSampler(DefaultBatchSampler):  # type: ignore[misc]
                         break
                     place(claim)
                 while due and len(batch) < room:
-                    if closeness is None:
-                        popped.append(heapq.heappop(due)[1])
-                        place(popped[-1])
-                        continue
-                    window = [heapq.heappop(due) for _ in range(min(len(due), WINDOW * size))]
-                    first = claim_of[batch[0]] if batch else window[0][1]
-                    near = closeness[first]
-                    window.sort(key=lambda entry: -near[entry[1]])
-                    for entry in window:
-                        if len(batch) < room:
-                            popped.append(entry[1])
-                            place(entry[1])
-                        else:
-                            heapq.heappush(due, entry)
+                    popped.append(heapq.heappop(due)[1])
+                    place(popped[-1])
 
                 for row in batch:
                     claim = claim_of[row]

@@ -177,7 +177,8 @@ def _render(manifest: Manifest, recipe: Recipe, results: Results | None, drawn: 
         # Until the release has a Hub id, a snippet is run inside the folder: true wherever the folder goes.
         model_id=manifest.repo_id or ".",
         recipe=list(_recipe_rows(recipe.model_dump(mode="json"))),
-        negatives=recipe.negatives_per_step,
+        # The positives of the other rows, and the negatives of all rows.
+        negatives=recipe.global_batch * (1 + recipe.negatives_per_anchor) - 1,
         tables=[table for table in tables if table is not None],
         columns=COLUMNS,
         cost=cost_rows(results),

@@ -116,7 +116,8 @@ def plan(recipe: Recipe, world_size: int = 1) -> Plan:
         batches=batches,
         steps=steps,
         tokens=tokens,
-        negatives=recipe.negatives_per_step,
+        # The positives of the other rows, and the negatives of all rows, the anchor's own among them.
+        negatives=recipe.global_batch * (1 + recipe.negatives_per_anchor) - 1,
     )
 
 

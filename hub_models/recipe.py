@@ -75,28 +75,16 @@ class Lora(_Strict):
 
 
 class Loss(_Strict):
-    """Multiple negatives ranking loss, plain or with cached gradients, or `losses.BothStancesLoss`.
+    """Multiple negatives ranking loss, plain or with cached gradients. ``scale`` is one over the temperature."""
 
-    ``scale`` is one over the temperature.
-    """
-
-    name: Literal["mnrl", "cached_mnrl", "both_stances"] = "mnrl"
+    name: Literal["mnrl", "cached_mnrl"] = "mnrl"
     scale: float = Field(default=20.0, gt=0)
     mini_batch: int | None = Field(default=None, gt=0, description="Rows embedded at once; cached_mnrl only.")
-    rest_weight: float = Field(default=1.0, gt=0, description="Of other claims' texts; both_stances only.")
-    rest_from: float = Field(default=0.0, ge=0, lt=1, description="Share of the steps before rest_weight counts.")
 
     @model_validator(mode="after")
     def _mini_batch_is_for_cached(self) -> Self:
         if (self.mini_batch is not None) != (self.name == "cached_mnrl"):
-            raise ValueError(
-                f"loss {self.name} with mini_batch {self.mini_batch}: cached_mnrl wants one, the others none"
-            )
-        if (self.rest_weight, self.rest_from) != (1, 0) and self.name != "both_stances":
-            raise ValueError(
-                f"loss {self.name} with rest_weight {self.rest_weight} and rest_from {self.rest_from}: only "
-                "both_stances takes them"
-            )
+            raise ValueError(f"loss {self.name} with mini_batch {self.mini_batch}: cached_mnrl wants one, mnrl none")
         return self
 
 
@@ -135,8 +123,6 @@ class Recipe(_Strict):
         max_seq_length: In tokens; texts are cut there. Never above what the base can take.
         query_template: Formats a query from ``{instruction}`` and ``{claim}``; documents are bare.
         global_batch: Rows that see each other in one step: per-device batch × processes.
-        near_claims: Fill each step with claims that are near each other by BM25, so that the texts of the other rows
-            are semi-hard negatives more often than easy ones.
         accumulation: Steps whose gradients are summed before the optimiser moves; not part of ``global_batch``.
         negatives_per_anchor: Negatives of its own that each anchor brings along.
         warmup: Share of the optimiser steps over which the learning rate rises, in [0, 1).
@@ -157,7 +143,6 @@ class Recipe(_Strict):
     lora: Lora
     loss: Loss = Loss()
     global_batch: int = Field(gt=1)
-    near_claims: bool = False
     accumulation: int = Field(default=1, gt=0)
     negatives_per_anchor: int = Field(default=1, ge=0)
     epochs: float = Field(gt=0)
@@ -182,23 +167,6 @@ class Recipe(_Strict):
         if not data:
             raise ValueError("wanted at least one entry with a `repo` or a `path`")
         return data
-
-    @model_validator(mode="after")
-    def _rows_come_in_pairs(self) -> Self:
-        if self.loss.name == "both_stances" and (self.negatives_per_anchor != 1 or self.global_batch % 4):
-            raise ValueError(
-                f"loss both_stances with negatives_per_anchor {self.negatives_per_anchor} and global_batch "
-                f"{self.global_batch}: wanted 1 negative, and a multiple of 4 rows (two pairs or more)"
-            )
-        return self
-
-    @property
-    def negatives_per_step(self) -> int:
-        """Texts of a step that a query is held against: the positives of the other rows and the negatives of all.
-
-        With ``both_stances`` one of them, the negative of the pair's other row, is a positive.
-        """
-        return self.global_batch * (1 + self.negatives_per_anchor) - 1 - (self.loss.name == "both_stances")
 
     @property
     def hash(self) -> str:

@@ -24,7 +24,6 @@ import numpy as np
 import torch
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
-from datasets import Dataset
 from huggingface_hub import ModelCard
 from peft import get_peft_model_state_dict, set_peft_model_state_dict
 from safetensors import SafetensorError
@@ -44,7 +43,6 @@ from hub_models.adapter import attach_lora
 from hub_models.batching import DistinctClaimBatchSampler
 from hub_models.cards import write_card
 from hub_models.encoder import load_base, missing_files
-from hub_models.losses import BothStancesLoss
 from hub_models.manifest import (
     ADAPTER_NAME,
     FILE_NAME,
@@ -55,7 +53,7 @@ from hub_models.manifest import (
 )
 from hub_models.recipe import Recipe
 from hub_models.release import PROBE_TEXTS, GateError, gate, probe
-from hub_models.training_data import TrainingSet, paired_columns
+from hub_models.training_data import TrainingSet
 
 logger = logging.getLogger(__name__)
 
@@ -100,7 +98,9 @@ def train(recipe: Recipe, out: Path | None = None) -> Path:
 
 
 def _train(run: Path, recipe: Recipe, rows: TrainingSet, batch: int, state: PartialState) -> None:
-    columns, batch, sampler = step_inputs(recipe, rows, batch)
+    epochs = math.ceil(recipe.epochs)
+    sampler = functools.partial(DistinctClaimBatchSampler, keys=rows.keys(), epochs=epochs)
+    columns = rows.columns(recipe.query_template, recipe.negatives_per_anchor)
     batches = sampler(columns, batch, seed=recipe.seed)  # fails here, if at all, and counts the steps
     steps = math.ceil(len(batches) / state.num_processes / recipe.accumulation) * recipe.epochs
     partial = run.with_name(f".{run.name}.partial")
@@ -110,16 +110,13 @@ def _train(run: Path, recipe: Recipe, rows: TrainingSet, batch: int, state: Part
     _require_finite(model, recipe)
     attach_lora(model, recipe)
     arguments = _arguments(recipe, partial, batch, math.ceil(steps), sampler)
-    loss = _loss(model, recipe, gather=state.num_processes > 1)
     trainer = _Trainer(
         model=model,
         args=arguments,
         train_dataset=columns,
-        loss=loss,
+        loss=_loss(model, recipe, gather=state.num_processes > 1),
         callbacks=[RunLog(partial), SamplerCheck(), AdapterCheck(model), CheckpointMark()],
     )
-    if isinstance(loss, BothStancesLoss):
-        trainer.add_callback(RestWeight(loss, recipe.loss.rest_weight, recipe.loss.rest_from))
     trainer.remove_callback(ProgressCallback)
     trainer.add_callback(ProgressBar)
     checkpoint = _last_checkpoint(partial)
@@ -132,28 +129,6 @@ def _train(run: Path, recipe: Recipe, rows: TrainingSet, batch: int, state: Part
     # Training in half precision wraps forward in autocast, which loading the release will not do.
     plain = trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=False)
     _on_main(state, lambda: _finish(run, partial, plain, recipe, rows, trainer.state))
-
-
-def step_inputs(recipe: Recipe, rows: TrainingSet, batch: int) -> tuple[Dataset, int, Callable[..., Any]]:
-    """What reaches the trainer: the columns of texts, how many of their rows a process takes, and the sampler's class.
-
-    Raises:
-        ValueError: If rows are wanted in pairs, and ``batch`` (rows a process and step) would cut one, or the rows
-            cannot be paired.
-    """
-    keys, columns = rows.keys(), rows.columns(recipe.query_template, recipe.negatives_per_anchor)
-    closeness = rows.closeness(keys) if recipe.near_claims else None
-    if recipe.loss.name == "both_stances":
-        if batch % 2:
-            raise ValueError(
-                f"recipe {recipe.name}: both_stances takes rows in pairs, and each of {recipe.global_batch // batch} "
-                f"processes would get {batch} of the {recipe.global_batch} rows of global_batch; use fewer processes "
-                "or more rows"
-            )
-        pairs = rows.pairs()
-        keys, columns, batch = keys.paired(pairs), paired_columns(columns, pairs), batch // 2
-    epochs = math.ceil(recipe.epochs)
-    return columns, batch, functools.partial(DistinctClaimBatchSampler, keys=keys, epochs=epochs, closeness=closeness)
 
 
 def _on_main(state: PartialState, work: Callable[[], Any]) -> Any:
@@ -222,8 +197,6 @@ def _arguments(
 
 def _loss(model: SentenceTransformer, recipe: Recipe, gather: bool) -> Any:
     common: dict[str, Any] = {"scale": recipe.loss.scale, "gather_across_devices": gather}
-    if recipe.loss.name == "both_stances":
-        return BothStancesLoss(model, recipe.loss.scale, gather=gather)
     if recipe.loss.name == "mnrl":
         return MultipleNegativesRankingLoss(model, **common)
     return CachedMultipleNegativesRankingLoss(model, mini_batch_size=recipe.loss.mini_batch, **common)
@@ -265,19 +238,6 @@ class RunLog(TrainerCallback):  # type: ignore[misc]
         if state.is_world_process_zero:
             entries = [{k: e[k] for k in self.KEYS if k in e} for e in state.log_history if "loss" in e]
             write_text(self._path, "".join(json.dumps(entry) + "\n" for entry in entries))
-
-
-class RestWeight(TrainerCallback):  # type: ignore[misc]
-    """First the stance, then the topic: other claims' texts count once, and ``weight`` times after a share of the
-    steps."""
-
-    def __init__(self, loss: BothStancesLoss, weight: float, start: float) -> None:
-        self._loss = loss
-        self._weight = weight
-        self._start = start
-
-    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        self._loss.rest_weight = self._weight if state.global_step >= self._start * state.max_steps else 1.0
 
 
 class SamplerCheck(TrainerCallback):  # type: ignore[misc]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,19 +11,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from datasets import Dataset, concatenate_datasets, load_dataset
-from numpy.typing import NDArray
 
 from dataset_builders.folder import RowsHash, shards
-from dataset_builders.instructions import STANCES, format_query
-from dataset_builders.lexical import BM25
+from dataset_builders.instructions import format_query
 from dataset_builders.read import read_triplets
 from dataset_builders.rows import read_rows
 from dataset_builders.schema import CURRICULA, TRIPLETS, same_columns
 from dataset_builders.sources import load as load_source
 from dataset_builders.stance import splits, tables
-from dataset_builders.text import did_you_mean, text_key
+from dataset_builders.text import did_you_mean
 from hub_models.batching import RowKeys
-from hub_models.losses import COLUMNS
 from hub_models.manifest import TrainingData
 from hub_models.recipe import DataEntry, Recipe
 
@@ -76,74 +72,6 @@ class TrainingSet:
         for n in range(negatives):
             columns[f"negative_{n + 1}"] = [row[n]["text"] for row in found]
         return Dataset.from_dict(columns)
-
-    def pairs(self) -> NDArray[np.int64]:
-        """Two rows of one claim, one for each stance, which a step takes together: int64[n_pairs, 2], support first.
-
-        Rows meet in their order, those that share a text only where nothing else is left. A claim's rows beyond those
-        of its rarer stance have no partner and are left out.
-
-        Raises:
-            ValueError: If a row's first negative does not take the other stance, or no claim has rows for both.
-        """
-        kinds = [[n["kind"] for n in row] for row in self.triplets["negatives"][:]]
-        other = [i for i, row in enumerate(kinds) if not row or row[0] not in _OF_THE_OTHER_STANCE]
-        if other:
-            raise ValueError(
-                f"{len(other)} of {len(kinds)} rows have no negative of the other stance, such as row {other[0]} with "
-                f"{kinds[other[0]]}; the loss both_stances takes a row's negative for the other stance's positive: "
-                f"train on the config homogeneous, whose first negatives are all {' or '.join(_OF_THE_OTHER_STANCE)}"
-            )
-        waiting: dict[str, dict[str, list[int]]] = defaultdict(lambda: {s: [] for s in STANCES})
-        for i, (claim, stance) in enumerate(
-            zip(self.triplets["claim_id"][:], self.triplets["stance"][:], strict=True)
-        ):
-            waiting[claim][stance].append(i)
-        texts = [
-            {text_key(positive), text_key(row[0]["text"])}
-            for positive, row in zip(self.triplets["positive"][:], self.triplets["negatives"][:], strict=True)
-        ]
-        found = []
-        for sides in waiting.values():
-            left = dict.fromkeys(sides["attack"])
-            for i in sides["support"][: len(left)]:
-                partner = next((j for j in left if not texts[i] & texts[j]), next(iter(left)))
-                del left[partner]
-                found.append((i, partner))
-        if not found:
-            raise ValueError(
-                f"none of the {len(waiting)} claims has rows for both stances; both_stances pairs them up"
-            )
-        logger.info("%d pairs of rows, %d rows without a partner", len(found), len(kinds) - 2 * len(found))
-        return np.array(found, np.int64)
-
-    def closeness(self, keys: RowKeys) -> NDArray[np.float32]:
-        """How near the claims of ``keys`` are to each other: float32[n_claims, n_claims], symmetric, 2 at most.
-
-        The BM25 score of a claim's text against another claim and its positives, as a share of the score against its
-        own, both ways.
-        """
-        rows = self.triplets
-        words: list[dict[str, None]] = [{} for _ in keys.claim_ids]
-        claims = [""] * len(keys.claim_ids)
-        for number, claim, positive in zip(keys.claim.tolist(), rows["claim"][:], rows["positive"][:], strict=True):
-            claims[number] = claims[number] or claim
-            words[number] |= {claim: None, positive: None}
-        index = BM25([" ".join(texts) for texts in words], [str(i) for i in range(len(words))])
-        scores = np.stack([index.scores(claim) for claim in claims])
-        shares = scores / np.maximum(scores.diagonal()[:, None], np.finfo(np.float32).tiny)
-        return np.asarray(shares + shares.T, np.float32)
-
-
-_OF_THE_OTHER_STANCE = ("hard", "inverted")
-
-
-def paired_columns(columns: Dataset, pairs: NDArray[np.int64]) -> Dataset:
-    """The columns of ``TrainingSet.columns`` with one negative, two rows side by side: `losses.COLUMNS`."""
-    first, second = (columns.data.table.take(rows) for rows in pairs.T)
-    return Dataset.from_dict(
-        dict(zip(COLUMNS, [c.to_pylist() for c in (*first.columns, *second.columns)], strict=True))
-    )
 
 
 def read(recipe: Recipe) -> TrainingSet:

@@ -12,7 +12,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -278,58 +277,3 @@ def test_two_processes_share_no_claim_in_a_step(tmp_path: Path) -> None:
             assert len(set(claims)) == 8
             assert "c0" in claims
     assert ranks[0]["epochs"][0] != ranks[0]["epochs"][1]
-
-
-# --- Pairs and near claims -------------------------------------------------------------------------------------------
-
-
-def paired(claim: str, support: str, attack: str) -> list[Row]:
-    """A row for each stance; the other's positive is the negative."""
-    return [row(claim, support, attack), row(claim, attack, support, stance="attack")]
-
-
-def test_a_pair_looks_for_both_stances() -> None:
-    """What supports a attacks b: as rows for a single stance they may meet, as pairs they may not."""
-    rows = [*paired("a", "shared", "x"), *paired("b", "y", "shared"), *paired("c", "z", "w")]
-    keys = keys_of(rows)
-    pairs = np.array([[0, 1], [2, 3], [4, 5]])
-    paired_keys = keys.paired(pairs)
-    assert len(paired_keys) == 3
-    s = DistinctClaimBatchSampler([0, 1, 2], 2, keys=paired_keys, min_coverage=0)
-    met = [set(batch) for n in range(20) for batch in epoch(s, n)]
-    assert {0, 1} not in met
-    assert {0, 2} in met and {1, 2} in met
-
-
-def test_pairs_of_one_claim_do_not_meet() -> None:
-    rows = [r for n in range(3) for c in "abcd" for r in paired(c, f"{c} pro {n}", f"{c} con {n}")]
-    pairs = np.arange(len(rows)).reshape(-1, 2)
-    s = DistinctClaimBatchSampler(pairs, 4, keys=keys_of(rows).paired(pairs))
-    batches = epoch(s)
-    assert sorted(i for batch in batches for i in batch) == list(range(12))
-    assert all(len({rows[2 * i]["claim"] for i in batch}) == len(batch) for batch in batches)
-
-
-def test_near_claims_meet_and_no_row_is_lost() -> None:
-    """Claims on a ring of eight topics: the steps hold far closer claims than steps drawn without closeness."""
-    rows = [row(f"c{c:02d}", f"c{c:02d} pro {n}") for c in range(64) for n in range(5)]
-    topic = np.arange(64) // 8
-    closeness = (topic[:, None] == topic).astype(np.float32)
-
-    def share(**options: Any) -> float:
-        s = sampler(rows, 8, **options)
-        batches = epoch(s)
-        assert sorted(i for batch in batches for i in batch) == list(range(len(rows)))
-        claims = [np.array([int(rows[i]["claim"][1:]) for i in batch]) for batch in batches]
-        return float(np.mean([closeness[np.ix_(c, c)].mean() for c in claims]))
-
-    assert share(closeness=closeness) > 3 * share()
-
-
-def test_near_claims_keep_what_must_not_meet_apart() -> None:
-    rows = [*case14(), *case15()]
-    n = len(keys_of(rows).claim_ids)
-    s = sampler(rows, 4, min_coverage=0, closeness=np.ones((n, n), np.float32))
-    forbidden = conflicts(rows)
-    for batch in epoch(s):
-        assert not forbidden & set(itertools.combinations(batch, 2))

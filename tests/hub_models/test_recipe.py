@@ -107,10 +107,8 @@ def test_the_same_base_keeps_its_pin() -> None:
         ("warmup=1.5", r"warmup = 1\.5: Input should be less than 1"),
         ("base_revision=main", r"base_revision = 'main'"),
         ("query_template='{claim} {instruction}'", r"wanted \{instruction\} somewhere and \{claim\} once"),
-        ("loss.name=cached_mnrl", r"cached_mnrl wants one, the others none"),
-        ("loss.mini_batch=4", r"cached_mnrl wants one, the others none"),
-        ("loss.rest_weight=2", r"loss mnrl with rest_weight 2\.0 and rest_from 0\.0: only both_stances takes them"),
-        ("loss.rest_from=0.5", r"loss mnrl with rest_weight 1\.0 and rest_from 0\.5: only both_stances takes them"),
+        ("loss.name=cached_mnrl", r"cached_mnrl wants one, mnrl none"),
+        ("loss.mini_batch=4", r"cached_mnrl wants one, mnrl none"),
         ("data=[]", r"data = \[\]: wanted at least one entry"),
         ("data=[{config: mixed}]", r"got repo None and path None, wanted exactly one"),
         ("data=[{path: x, revision: main}]", r"a `path` is pinned by `sha256`"),
@@ -131,17 +129,6 @@ def test_the_same_base_keeps_its_pin() -> None:
 def test_a_bad_override_says_what_was_meant(override: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         load_recipe("stance-minilm", [override])
-
-
-@pytest.mark.parametrize("override", ["negatives_per_anchor=2", "global_batch=6", "global_batch=2"])
-def test_both_stances_wants_two_pairs_or_more(override: str) -> None:
-    with pytest.raises(ValueError, match=r"wanted 1 negative, and a multiple of 4 rows \(two pairs or more\)"):
-        load_recipe("stance-minilm", ["loss.name=both_stances", override])
-
-
-def test_what_a_query_is_held_against() -> None:
-    assert load_recipe("stance-minilm").negatives_per_step == 31
-    assert load_recipe("stance-minilm", ["loss.name=both_stances"]).negatives_per_step == 30
 
 
 def test_all_faults_of_a_file_are_listed_at_once(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,6 @@ from dataset_builders.instructions import seen_for
 from hub_models import training, training_data
 from hub_models.adapter import attach_lora
 from hub_models.encoder import load_base
-from hub_models.losses import COLUMNS, BothStancesLoss
 from hub_models.manifest import Manifest
 from hub_models.recipe import Recipe
 from hub_models.training import train
@@ -107,93 +105,6 @@ def test_a_dose_is_a_seeded_draw(tmp_path: Path) -> None:
     assert set(drawn()) < set(everything)
     with pytest.raises(ValueError, match="got 48 rows, the recipe's dose is 49"):
         training_data.read(recipe(tmp_path, "data.0.dose=49"))
-
-
-def two_sided(folder: Path, kind: str = "hard", rows: int = 8) -> Path:
-    """Eight claims, ``rows`` rows each, one stance after the other, every negative of the other stance."""
-    lines = []
-    for c in range(8):
-        for r in range(rows):
-            stance, other = ("support", "attack")[:: 1 if r % 2 == 0 else -1]
-            row = {"claim_id": f"c{c}", "claim": f"{CLAIMS[c % 4]} in place {c}", "stance": stance}
-            row |= {"instruction": seen_for(stance)[0].text, "positive": f"{stance} {r // 2} of place {c}"}
-            negative = {"text": f"{other} {r // 2} of place {c}", "kind": kind}
-            lines.append(json.dumps({**row, "negatives": [negative]}))
-    path = folder / f"two_sided_{kind}.jsonl"
-    path.write_text("\n".join(lines) + "\n")
-    return path
-
-
-def test_rows_are_paired_by_claim_and_share_no_text(tmp_path: Path) -> None:
-    rows = training_data.read(recipe(tmp_path, f"data={two_sided(tmp_path)}"))
-    pairs = rows.pairs()
-    assert sorted(pairs.flatten()) == list(range(64))
-    for i, j in pairs.tolist():
-        first, second = rows.triplets[i], rows.triplets[j]
-        assert (first["claim_id"], first["stance"], second["stance"]) == (second["claim_id"], "support", "attack")
-    # Row 0 and row 1 hold the same two texts; only a claim's last pair may be left with such a partner.
-    same = [i for i, j in pairs.tolist() if rows.triplets[i]["positive"] == rows.triplets[j]["negatives"][0]["text"]]
-    assert len(same) <= 8
-    columns = training_data.paired_columns(rows.columns("{instruction} {claim}", 1), pairs)
-    assert tuple(columns.column_names) == COLUMNS
-    assert columns[0]["positive"].startswith("support 0") and columns[0]["negative"].startswith("attack 0")
-    assert columns[0]["other_positive"].startswith("attack") and columns[0]["other_negative"].startswith("support")
-    assert columns[0]["anchor"] != columns[0]["other_anchor"]
-
-
-def test_rows_beyond_the_rarer_stance_have_no_partner(tmp_path: Path) -> None:
-    rows = training_data.read(recipe(tmp_path, f"data={two_sided(tmp_path, rows=5)}"))  # three support, two attack
-    assert len(rows.pairs()) == 8 * 2
-
-
-def test_rows_that_cannot_be_paired_are_refused(tmp_path: Path) -> None:
-    mixed = training_data.read(recipe(tmp_path, f"data={two_sided(tmp_path, 'semi_hard')}"))
-    with pytest.raises(ValueError, match=r"64 of 64 rows have no negative of the other stance.*config homogeneous"):
-        mixed.pairs()
-    one_sided = training_data.read(recipe(tmp_path, f"data={two_sided(tmp_path, rows=1)}"))
-    with pytest.raises(ValueError, match="none of the 8 claims has rows for both stances"):
-        one_sided.pairs()
-
-
-def test_a_claim_is_closest_to_itself_and_to_its_topic(tmp_path: Path) -> None:
-    rows = training_data.read(recipe(tmp_path, f"data={two_sided(tmp_path)}"))
-    near = rows.closeness(rows.keys())
-    assert near.shape == (8, 8) and np.allclose(near, near.T)
-    assert near.argmax(axis=1).tolist() == list(range(8))
-    np.fill_diagonal(near, 0)
-    assert near.argmax(axis=1).tolist() == [4, 5, 6, 7, 0, 1, 2, 3]  # the other claim with the same sentence
-
-
-@pytest.mark.usefixtures("ungated")
-def test_both_stances_of_near_claims_are_trained_together(tmp_path: Path) -> None:
-    options = [
-        "loss.name=both_stances",
-        "loss.rest_weight=10",
-        "loss.rest_from=0.5",
-        "near_claims=true",
-        f"data={two_sided(tmp_path)}",
-    ]
-    run = train(recipe(tmp_path, *options, "epochs=2"), tmp_path / "run")
-    assert Manifest.read(run).steps == 32  # 64 rows are 32 pairs, two of them a step
-    log = [json.loads(line) for line in (run / "train.log").read_text().splitlines()]
-    # Vectors of a random model lie close together: log 7 with seven texts, log 43 once four of them count tenfold.
-    assert log[-1]["loss"] > log[0]["loss"] + 1
-
-
-def test_the_rest_counts_from_its_share_of_the_steps_on() -> None:
-    loss = BothStancesLoss(None, 20.0)  # type: ignore[arg-type]
-    callback = training.RestWeight(loss, 30.0, 0.4)
-    weights = []
-    for step in range(10):
-        callback.on_step_begin(None, SimpleNamespace(global_step=step, max_steps=10), None)
-        weights.append(loss.rest_weight)
-    assert weights == [1.0] * 4 + [30.0] * 6
-
-
-def test_a_pair_is_not_cut_by_the_processes(tmp_path: Path) -> None:
-    both = recipe(tmp_path, "loss.name=both_stances", f"data={two_sided(tmp_path)}")
-    with pytest.raises(ValueError, match=r"in pairs, and each of 4 processes would get 1 of the 4 rows"):
-        training.step_inputs(both, training_data.read(both), 1)
 
 
 def test_rows_are_pinned_by_hash(tmp_path: Path) -> None:
