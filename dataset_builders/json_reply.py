@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from dataset_builders.generate import Reply
 
-_THOUGHTS = re.compile(r"^\s*<think>.*?</think>", re.DOTALL)
+_THOUGHTS = re.compile(r"^\s*<(think(?:ing)?)>.*?</\1>", re.DOTALL | re.IGNORECASE)
 _FENCE: Final = "```"
 
 

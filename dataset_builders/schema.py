@@ -135,15 +135,6 @@ _OBLIQUE_TAIL = {
 OBLIQUE_ROWS = Features({**_OBLIQUE_HEAD, **_OBLIQUE_TAIL})
 STYLE_PAIRS = Features({**_OBLIQUE_HEAD, "anchor_id": _TEXT, **_OBLIQUE_TAIL})
 
-STANCE_ARGUMENTS: dict[str, Features] = {
-    "claims": CLAIMS,
-    "arguments": ARGUMENTS,
-    "relations": RELATIONS,
-    "corpus": CORPUS,
-    "queries": QUERIES,
-    "qrels": QRELS,
-}
-
 
 def same_columns(got: list[str], wanted: Features, where: str) -> None:
     """Refuse a table whose columns are not those of the contract.

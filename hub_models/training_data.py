@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from datasets import Dataset, concatenate_datasets, load_dataset
 
-from dataset_builders.folder import RowsHash, shards
+from dataset_builders.folder import rows_sha256, shards
 from dataset_builders.instructions import format_query
 from dataset_builders.read import read_triplets
 from dataset_builders.rows import read_rows
@@ -96,7 +96,7 @@ def read_entry(entry: DataEntry, seed: int) -> tuple[Dataset, TrainingData]:
     if entry.mode != "blend":
         raise ValueError(f"data {where}: got mode {entry.mode!r}; triplets can only be blended, set mode=blend")
     config, rows = _read_repo(entry) if entry.repo else _read_path(Path(where), entry, seed)
-    digest = _sha256(rows)
+    digest = rows_sha256(rows.data.table)
     if entry.sha256 not in (None, digest):
         raise ValueError(
             f"data {where}: the rows have SHA-256 {digest}, the recipe pins {entry.sha256}; restore the data that was "
@@ -107,7 +107,7 @@ def read_entry(entry: DataEntry, seed: int) -> tuple[Dataset, TrainingData]:
     if entry.dose is not None and entry.dose < len(rows):
         drawn = np.random.default_rng(seed).choice(len(rows), entry.dose, replace=False)
         rows = Dataset(rows.data.table.take(np.sort(drawn)))
-        digest = _sha256(rows)
+        digest = rows_sha256(rows.data.table)
     if not len(rows):
         raise ValueError(f"data {where}: there are no rows in the split {entry.split!r}")
     logger.info("%s: %d triplets%s", where, len(rows), f" of {config}" if config else "")
@@ -165,13 +165,6 @@ def _from_claims(path: Path, entry: DataEntry, seed: int) -> tuple[str, Dataset]
             f"{did_you_mean(wanted, [config for config, _ in found])}"
         )
     return wanted, Dataset(pa.Table.from_batches(table.batches).cast(TRIPLETS.arrow_schema))
-
-
-def _sha256(rows: Dataset) -> str:
-    digest = RowsHash()
-    for batch in rows.data.table.to_batches():
-        digest.update(batch)
-    return digest.hexdigest()
 
 
 def _all(values: list[str]) -> str:
