@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import logging
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,8 +20,6 @@ from dataset_builders.markdown import check_sections
 from dataset_builders.quality import Report
 from dataset_builders.sources import hub as hub_source
 from dataset_builders.sources import kpa, perspectrum, public_json, sample, tfu
-
-logger = logging.getLogger(__name__)
 
 ALLOW = (README, MANIFEST, dataset_card.EVAL, "*/*.parquet")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from sentence_transformers import SentenceTransformer
 
 from dataset_builders import sources
 from dataset_builders.atomic import write_text
-from dataset_builders.hub import OF_ANY_REPOSITORY
 from dataset_builders.hub_remote import Remote, read_text
 from dataset_builders.markdown import check_sections, template
 from hub_models import onnx_parity
@@ -41,11 +39,6 @@ ALLOW = (
 """Files of a merged model that are published, as patterns."""
 
 Float32 = NDArray[np.float32]
-
-
-def is_ours(path: str) -> bool:
-    """See `staging.is_ours`."""
-    return path not in OF_ANY_REPOSITORY and any(fnmatch(path, pattern) for pattern in ALLOW)
 
 
 def name_of(adapter: str) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from dataset_builders import hub
@@ -84,7 +86,7 @@ def release(
         stage.mkdir()
         remote = look(f"{org}/{manifest.name}", "model")
         staging.stage(run, stage, remote, base, tag=tag)
-        plan = hub.plan(remote, stage, allow=staging.ALLOW, delete_stale=staging.is_ours, marker=FILE_NAME)
+        plan = hub.plan(remote, stage, allow=staging.ALLOW, delete_stale=_stale(staging.ALLOW), marker=FILE_NAME)
         if not _is_up(plan, tag):
             staging.fetch_base(base)
             gate(stage, trained)
@@ -94,9 +96,13 @@ def release(
             remote = look(f"{org}/{stage.name}", "model")
             whole = merge.merged(run)
             merge.stage(whole, stage, remote, base, Path(folder) / manifest.name, tag=tag)
-            plan = hub.plan(remote, stage, allow=merge.ALLOW, delete_stale=merge.is_ours, marker=FILE_NAME)
+            plan = hub.plan(remote, stage, allow=merge.ALLOW, delete_stale=_stale(merge.ALLOW), marker=FILE_NAME)
             done.append(_push(plan, merge.ALLOW, Probe.read(stage), private=private, tag=tag, dry_run=dry_run))
     return done
+
+
+def _stale(allow: tuple[str, ...]) -> Callable[[str], bool]:
+    return partial(staging.is_ours, allow=allow)
 
 
 def _is_up(plan: Plan, tag: str) -> bool:
@@ -115,7 +121,7 @@ def _push(plan: Plan, allow: tuple[str, ...], wanted: Probe, *, private: bool, t
         "model",
         plan.folder,
         allow=allow,
-        delete_stale=staging.is_ours if allow is staging.ALLOW else merge.is_ours,
+        delete_stale=_stale(allow),
         marker=FILE_NAME,
         message=f"Release {repo_id.split('/')[1]} {tag}",
         private=private,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import os
 import shutil
 import subprocess
@@ -22,8 +21,6 @@ from dataset_builders.folder import read_card
 from dataset_builders.hub import OF_ANY_REPOSITORY, Commit, Plan
 from dataset_builders.hub_remote import Remote, RepoType, check_access, check_name, look, read_text
 from dataset_builders.text import did_you_mean
-
-logger = logging.getLogger(__name__)
 
 ROOT = Path(__file__).resolve().parent.parent
 SPACES = ROOT / "spaces"

@@ -60,9 +60,10 @@ class Base:
     licence: str
 
 
-def is_ours(path: str) -> bool:
-    """Whether a file on the Hub is one that a release writes, so that the next release may remove it."""
-    return path not in OF_ANY_REPOSITORY and any(fnmatch(path, pattern) for pattern in ALLOW)
+def is_ours(path: str, allow: Sequence[str]) -> bool:
+    """Whether a file on the Hub is one that a release of the patterns ``allow`` writes, so that the next may remove
+    it."""
+    return path not in OF_ANY_REPOSITORY and any(fnmatch(path, pattern) for pattern in allow)
 
 
 def check_run(run: Path) -> Manifest:

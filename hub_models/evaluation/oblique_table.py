@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import numpy as np
 from numpy.typing import NDArray
 
+from hub_models.evaluation.comparisons import comparisons
 from hub_models.evaluation.measured import Table
 from hub_models.evaluation.oblique_metrics import LARGEST_SHARE, METRICS
 from hub_models.evaluation.results import Comparison, Metric
-from hub_models.evaluation.significance import paired_differences
 
 UNIT = "query group"
 
@@ -68,19 +66,16 @@ def compare(table: Table, baseline: Table, name: str, *, resamples: int = 10_000
         )
     match = np.array([place[query] for query in table["query_id"]])
     metrics = [m for m in METRICS if m in table and m in baseline]
-    comparisons: list[Comparison] = []
-    for slice_name, rows in slices_of(table).items():
-        differences = np.stack([(table[m] - baseline[m][match])[rows] for m in metrics], axis=1)
-        found = paired_differences(differences, table["group"][rows].tolist(), resamples=resamples, seed=seed)
-        comparisons += [
-            Comparison(
-                baseline=name,
-                slice=slice_name,
-                metric=metric,
-                **asdict(difference),
-                unit=UNIT,
-                reason="one group gives nothing to resample" if difference.low is None else None,
-            )
-            for metric, difference in zip(metrics, found, strict=True)
-        ]
-    return comparisons
+    return comparisons(
+        table,
+        baseline,
+        match,
+        name,
+        slices=slices_of(table),
+        metrics=metrics,
+        units=table["group"],
+        unit=UNIT,
+        alone="one group",
+        resamples=resamples,
+        seed=seed,
+    )

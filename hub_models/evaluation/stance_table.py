@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -10,10 +9,10 @@ from numpy.typing import NDArray
 
 from dataset_builders.instructions import STANCES
 from dataset_builders.schema import STYLES
+from hub_models.evaluation.comparisons import comparisons
 from hub_models.evaluation.measured import Table
 from hub_models.evaluation.metrics import STANCE_METRICS, Float64
 from hub_models.evaluation.results import Comparison, Metric
-from hub_models.evaluation.significance import paired_differences
 from hub_models.evaluation.stance import ALL
 from hub_models.evaluation.stance_ranking import ORACLE, TOPIC, keys
 
@@ -91,21 +90,16 @@ def compare(table: Table, baseline: Table, name: str, *, resamples: int = 10_000
             f"{len(set(asked) & set(place))} are the same; evaluate both on the same data and split"
         )
     match = np.array([place[key] for key in asked])
-    comparisons: list[Comparison] = []
-    for slice_name, rows in slices_of(table).items():
-        if not rows.any():
-            continue
-        differences = np.stack([(table[m] - baseline[m][match])[rows] for m in COMPARED], axis=1)
-        found = paired_differences(differences, table["claim_id"][rows].tolist(), resamples=resamples, seed=seed)
-        comparisons += [
-            Comparison(
-                baseline=name,
-                slice=slice_name,
-                metric=metric,
-                **asdict(difference),
-                unit="claim",
-                reason="one claim gives nothing to resample" if difference.low is None else None,
-            )
-            for metric, difference in zip(COMPARED, found, strict=True)
-        ]
-    return comparisons
+    return comparisons(
+        table,
+        baseline,
+        match,
+        name,
+        slices=slices_of(table),
+        metrics=COMPARED,
+        units=table["claim_id"],
+        unit="claim",
+        alone="one claim",
+        resamples=resamples,
+        seed=seed,
+    )

@@ -7,7 +7,6 @@ it was, and one whose code has changed measures anew without training anew.
 from __future__ import annotations
 
 import json
-import logging
 import re
 import shlex
 from collections.abc import Iterable, Sequence
@@ -31,8 +30,6 @@ from hub_models.evaluation.study_results import ZERO_SHOT, StudyResults, Trainin
 from hub_models.evaluation.variants import Variant
 from hub_models.manifest import Manifest
 from hub_models.recipe import DataEntry, Recipe, load_recipe
-
-logger = logging.getLogger(__name__)
 
 QUICK_STEPS = 100
 

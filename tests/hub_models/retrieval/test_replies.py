@@ -110,7 +110,7 @@ _REFUSALS = [
     "Je ne peux pas répondre à cette demande.",
     "申し訳ありませんが、対応できません。",
     "لا أستطيع المساعدة",
-    "As an AI model, I must decline.",
+    "As a language model, I must decline.",
     "",
     "   \n\t ",
 ]
