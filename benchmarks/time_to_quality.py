@@ -1,10 +1,10 @@
-"""Processor time until precision at R has 90 % of what a stock script gains: that script, and the recipe stance-minilm.
+"""Processor time until precision at R has 90 % of what a stock script gains: that script, and stance-minilm.
 
-``python benchmarks/time_to_quality.py`` trains `stock_training` on the recipe's triplets at four learning rates and takes
-the one whose last step is best on the validation claims; then it trains ours. Every few steps the clock stands still and
-P@R over the unseen instructions is measured on the validation and the test claims of the sample. A row compares the
-seconds of training until a run first has 90 % of the stock script's final gain over the base: `bound` is the largest
-ratio that is allowed. Each run is kept as JSON in ``--runs`` and not repeated.
+``python benchmarks/time_to_quality.py`` trains `stock_training` on the recipe's triplets at four learning rates and
+takes the one whose last step is best on the validation claims; then it trains ours. Every few steps the clock stands
+still and P@R over the unseen instructions is measured on the validation and the test claims of the sample. A row
+compares the seconds of training until a run first has 90 % of the stock script's final gain over the base; ``bound``
+is the largest ratio that is allowed. Each run is kept as JSON in ``--runs`` and not repeated.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ STOCK_RATES = ("1e-4", "3e-4", "5e-4", "1e-3")
 SPLITS: tuple[Split, ...] = ("validation", "test")
 
 Run = list[dict[str, float]]
-"""Points of a run in order, the base first: ``step``, ``seconds`` of processor time, P@R on ``validation``, ``test``."""
+"""Points of a run, the base first: ``step``, ``seconds`` of processor time, P@R on ``validation`` and ``test``."""
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--runs", type=Path, default=Path("runs/time_to_quality"), help="folder of the runs' JSON")

@@ -1,9 +1,9 @@
 """Losses that encode the texts of a step in groups of like length, whatever their columns.
 
-sentence-transformers makes one forward pass over the anchors and one over all other columns, each padded to its longest
-text. Here the texts of all columns are sorted by length, cut where the least is padded, and each group goes through the
-encoder at its own width; the vectors are put back in order before the loss sees them. In exact arithmetic, and without
-dropout, loss and gradients are those of the original.
+sentence-transformers makes one forward pass over the anchors and one over all other columns, each padded to its
+longest text. Here the texts of all columns are sorted by length, cut where the least is padded, and each group goes
+through the encoder at its own width; the vectors are put back in order before the loss sees them. In exact arithmetic,
+and without dropout, loss and gradients are those of the original.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from sentence_transformers.base.losses.merged_forward import embed_columns, merg
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 from torch import Tensor
 
-# Forward passes a step; the same on all processes, as one that made fewer would keep the others waiting. Off the CPU as
-# many as the library makes: two groups never hold more padding than its two passes.
+# Forward passes a step; the same on all processes, as one that made fewer would keep the others waiting. Off the CPU
+# as many as the library makes: two groups never hold more padding than its two passes.
 _GROUPS_ON_CPU, _GROUPS = 4, 2
 
 Features = dict[str, Any]
@@ -40,7 +40,8 @@ def cuts(lengths: Sequence[int], groups: int) -> list[int]:
     """
     at = np.arange(len(lengths) + 1)
     width = np.array([0, *lengths])
-    # padded[b, e]: tokens of the group b..e; best[e]: of the best cut of the first e texts, and starts its last group's
+    # padded[b, e]: tokens of the group b to e; best[e]: of the best cut of the first e texts, whose last group begins
+    # at start[e].
     padded = np.where(at[:, None] < at, (at - at[:, None]) * width, np.inf)
     best, starts = padded[0], []
     for _ in range(groups - 1):

@@ -23,8 +23,8 @@ class CheapDropout(nn.Dropout):
             return input
         words = torch.empty(-(-input.numel() * _BITS // 64), dtype=torch.int64).random_(-(2**63), None)
         bits = words.view(torch.int16)[: input.numel()].view(input.shape)
-        scale = input.new_tensor(_VALUES / max(1, _VALUES - dropped))
-        return input * torch.where(bits > dropped - _VALUES // 2 - 1, scale, scale.new_zeros(()))
+        kept = bits > dropped - _VALUES // 2 - 1
+        return input * kept.to(input.dtype).mul_(_VALUES / max(1, _VALUES - dropped))
 
 
 def cheapen(model: nn.Module) -> None:

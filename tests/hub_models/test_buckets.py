@@ -123,9 +123,7 @@ def test_columns_that_cannot_be_one_batch_go_the_librarys_way() -> None:
     model.set_pooling_include_prompt(False)
 
     def features() -> list[dict[str, Any]]:
-        return [
-            model.preprocess(column, prompt="find: " if i == 0 else None) for i, column in enumerate(COLUMNS)
-        ]
+        return [model.preprocess(column, prompt="find: " if i == 0 else None) for i, column in enumerate(COLUMNS)]
 
     for ours, theirs in zip(buckets.embed(model, features()), embed_columns(model, features()), strict=True):
         assert torch.equal(ours, theirs)

@@ -42,7 +42,11 @@ def test_the_seed_decides_and_evaluation_drops_nothing() -> None:
 
 def test_every_dropout_of_a_model_is_replaced_and_nothing_else() -> None:
     model = nn.Sequential(
-        nn.Linear(2, 2), nn.Dropout(0.2).eval(), nn.ModuleDict({"a": nn.Dropout(0.1)}), nn.Dropout1d(0.3), nn.Identity()
+        nn.Linear(2, 2),
+        nn.Dropout(0.2).eval(),
+        nn.ModuleDict({"a": nn.Dropout(0.1)}),
+        nn.Dropout1d(0.3),
+        nn.Identity(),
     )
     cheapen(model)
     kinds = [(type(m).__name__, m.p, m.training) for m in model.modules() if hasattr(m, "p")]
