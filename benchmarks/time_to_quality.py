@@ -4,8 +4,8 @@
 takes the one whose last step is best on the validation claims; ours is the recipe, over its steps and over half of
 them, and the one that is there first on the validation claims. Every few steps the clock stands still and P@R over the
 unseen instructions is measured on the validation and the test claims of the sample. A row compares the seconds of
-training until a run first has 90 % of the stock script's final gain over the base; ``bound`` is that of the ratio. Each
-run is kept as JSON in ``--runs`` and not repeated.
+training until a run first has 90 % of the stock script's final gain over the base, and ``bound`` is that of the ratio.
+Each run is kept as JSON in ``--runs`` and not repeated.
 """
 
 from __future__ import annotations
