@@ -40,7 +40,7 @@ from hub_models import training, training_data  # noqa: E402
 from hub_models.recipe import Recipe, load_recipe  # noqa: E402
 
 BOUND, LOSS_BOUND = ">= 1.2", "<= 1.02"
-LOSS_ROWS = 480  # 30 steps
+LOSS_ROWS = 320  # 20 steps
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--rows", type=int, default=480, help="triplets a run (480: 30 steps)")

@@ -19,7 +19,7 @@ from torch import Tensor
 
 # Forward passes a step; the same on all processes, as one that made fewer would keep the others waiting. Off the CPU
 # as many as the library makes: two groups never hold more padding than its two passes.
-_GROUPS_ON_CPU, _GROUPS = 4, 2
+_GROUPS_ON_CPU, _GROUPS = 3, 2
 
 Features = dict[str, Any]
 

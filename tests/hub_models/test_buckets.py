@@ -95,7 +95,7 @@ def test_vectors_loss_and_gradient_are_the_librarys(name: str, prompt: str | Non
     (ours_value, ours_gradient), (value, theirs_gradient) = found
     assert ours_value == pytest.approx(value, abs=1e-5)
     assert theirs_gradient.abs().max() > 1e-3
-    assert (ours_gradient - theirs_gradient).abs().max() < 1e-5
+    assert (ours_gradient - theirs_gradient).abs().max() < 1e-5 * theirs_gradient.abs().max()
 
 
 def test_a_step_is_cut_into_narrow_groups() -> None:
@@ -105,8 +105,8 @@ def test_a_step_is_cut_into_narrow_groups() -> None:
     features = [model.preprocess(column) for column in COLUMNS]
     buckets.embed(model, features)
     lengths = sorted(int(n) for f in features for n in f["attention_mask"].sum(dim=1))
-    assert sum(rows * width for rows, width in shapes) == padded(lengths, cuts(lengths, 4))
-    assert len(shapes) == 4 and sum(rows for rows, _ in shapes) == 12
+    assert sum(rows * width for rows, width in shapes) == padded(lengths, cuts(lengths, 3))
+    assert len(shapes) == 3 and sum(rows for rows, _ in shapes) == 12
 
 
 def test_bf16_moves_vectors_no_more_than_it_does_anyway() -> None:
@@ -142,4 +142,4 @@ def test_negatives_gathered_from_two_processes_give_the_gradient_of_one(tmp_path
     alone = gradient(model)
     assert sum(rank["loss"] for rank in ranks) / 2 == pytest.approx(value.item(), abs=1e-5)
     for rank in ranks:
-        assert (torch.tensor(rank["gradient"]) - alone).abs().max() < 1e-5
+        assert (torch.tensor(rank["gradient"]) - alone).abs().max() < 1e-5 * alone.abs().max()
