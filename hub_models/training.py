@@ -29,10 +29,7 @@ from peft import get_peft_model_state_dict, set_peft_model_state_dict
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
-from sentence_transformers.sentence_transformer.losses import (
-    CachedMultipleNegativesRankingLoss,
-    MultipleNegativesRankingLoss,
-)
+from sentence_transformers.sentence_transformer.losses import CachedMultipleNegativesRankingLoss
 from sentence_transformers.sentence_transformer.modules import Pooling
 from transformers import ProgressCallback, TrainerCallback
 
@@ -41,7 +38,9 @@ from dataset_builders.lock import locked
 from hub_models import trained_claims, training_data
 from hub_models.adapter import attach_lora
 from hub_models.batching import DistinctClaimBatchSampler
+from hub_models.buckets import BucketedMultipleNegativesRankingLoss
 from hub_models.cards import write_card
+from hub_models.dropout import cheapen
 from hub_models.encoder import load_base, missing_files
 from hub_models.manifest import (
     ADAPTER_NAME,
@@ -109,6 +108,8 @@ def _train(run: Path, recipe: Recipe, rows: TrainingSet, batch: int, state: Part
     model = load_base(recipe)
     _require_finite(model, recipe)
     attach_lora(model, recipe)
+    if model.device.type == "cpu":
+        cheapen(model)
     arguments = _arguments(recipe, partial, batch, math.ceil(steps), sampler)
     trainer = _Trainer(
         model=model,
@@ -198,7 +199,7 @@ def _arguments(
 def _loss(model: SentenceTransformer, recipe: Recipe, gather: bool) -> Any:
     common: dict[str, Any] = {"scale": recipe.loss.scale, "gather_across_devices": gather}
     if recipe.loss.name == "mnrl":
-        return MultipleNegativesRankingLoss(model, **common)
+        return BucketedMultipleNegativesRankingLoss(model, **common)
     return CachedMultipleNegativesRankingLoss(model, mini_batch_size=recipe.loss.mini_batch, **common)
 
 
