@@ -125,15 +125,15 @@ def texts(n: int, seed: int = 0) -> list[str]:
     return found
 
 
-def drawn(n: int, seed: int = 0) -> Any:
-    """float32[n, 384] of unit length, in clusters of about a thousand, noise as wide as the centres."""
+def drawn(n: int, seed: int = 0, spread: float = 1.0) -> Any:
+    """float32[n, 384] of unit length, in clusters of about a thousand; noise ``spread`` times as wide as centres."""
     rng = np.random.default_rng(seed)
     centres = rng.standard_normal((max(1, n // 1_000), WIDTH), dtype=np.float32)
     found = np.empty((n, WIDTH), np.float32)
     for start in range(0, n, BLOCK):
         block = found[start : start + BLOCK]
         block[:] = centres[rng.integers(0, len(centres), len(block))]
-        block += rng.standard_normal(block.shape, dtype=np.float32)
+        block += np.float32(spread) * rng.standard_normal(block.shape, dtype=np.float32)
         block /= np.linalg.norm(block, axis=1, keepdims=True)
     return found
 

@@ -28,7 +28,12 @@ from hub_models.retrieval.ranking import Documents, Float64, Ranking
 
 Hybrid = float | Literal["auto"]
 
-INDEXES = ("float32", "int8", "binary", "milvus:")
+_IN_MEMORY: dict[str, Callable[[Sequence[str], Float32], VectorIndex]] = {
+    "float32": DenseIndex,
+    "int8": Int8Index,
+    "binary": BinaryIndex,
+}
+INDEXES = (*_IN_MEMORY, "milvus:")
 """Where the documents' vectors lie: in memory in one of three widths, or in Milvus at the address behind the colon."""
 
 _BLOCK = 256  # documents encoded in one go
@@ -133,9 +138,7 @@ class TextSearch:
             with self._lock, state():
                 model = model_hash(self._model)
             return MilvusIndex(self._index.removeprefix("milvus:"), texts, model, lambda: self._vectors(state))
-        kind = {"float32": DenseIndex, "int8": Int8Index, "binary": BinaryIndex}[self._index]
-        index: VectorIndex = kind(texts, self._vectors(state))
-        return index
+        return _IN_MEMORY[self._index](texts, self._vectors(state))
 
     def _vectors(self, state: Callable[[], AbstractContextManager[None]]) -> Float32:
         texts = self.documents.texts
