@@ -306,15 +306,25 @@ def torchrun(*arguments: str | Path, processes: int = 2) -> subprocess.Completed
     return subprocess.run([*command, *map(str, arguments)], capture_output=True, text=True, cwd=ROOT)
 
 
-def test_two_processes_write_one_run_case_29(tmp_path: Path) -> None:
-    made = recipe(tmp_path)
+def test_two_processes_write_one_run_and_learn_what_one_learns_case_29(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With gathered negatives two processes of two rows are one of four. The base has no dropout, which each process
+    would draw for itself."""
+    made = recipe(tmp_path, "lora.dropout=0", name="stance-qwen3-8b", rows=2)
     (tmp_path / "recipe.yaml").write_text(made.to_yaml())
     done = torchrun("train.py", "--recipe", tmp_path / "recipe.yaml", "--out", tmp_path / "run")
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("2 process(es)") == 1  # one rank speaks
     manifest = Manifest.read(tmp_path / "run")
-    assert (manifest.status, manifest.steps) == ("trained", 12)
+    assert (manifest.status, manifest.steps) == ("trained", 6)
     assert not list(tmp_path.glob(".*"))
+    monkeypatch.setattr(training, "gate", lambda *_, **__: None)
+    alone, both = adapter(train(made, tmp_path / "alone")), adapter(tmp_path / "run")
+    learnt = max(float(weights.abs().max()) for name, weights in alone.items() if "lora_B" in name)
+    assert learnt > 1e-3
+    for name, weights in alone.items():
+        torch.testing.assert_close(both[name], weights, rtol=0, atol=learnt / 100)
 
 
 def test_all_ranks_end_where_the_folder_is_taken(tmp_path: Path) -> None:
