@@ -220,10 +220,14 @@ def _measure(
 
 def _is_of(task: TaskResult, judged: Task, measurable: System) -> bool:
     """Whether the first runs of a task are those of this data, template and way of scoring."""
-    return not nanobeir.is_missing(task) and (task.revision, task.query_template, task.runs[0].params) == (
+    cut = measurable.max_query_length if isinstance(measurable, Encoder) else None
+    cut = cut if isinstance(judged, ObliqueJudgements) else None
+    found = (task.revision, task.query_template, task.runs[0].params, task.counts.get("query_tokens"))
+    return not nanobeir.is_missing(task) and found == (
         judged.revision,
         measurable.query_template,
         measurable.params,
+        cut,
     )
 
 
@@ -231,6 +235,10 @@ def _task(measurable: System, judged: Task, name: str) -> TaskResult:
     counts = judged.counts()
     if isinstance(measurable, Encoder) and isinstance(judged, Judgements):
         counts["trained_on"] = len(measurable.trained_claims & trained_claims.ids(c.claim for c in judged.claims))
+    if isinstance(measurable, Encoder) and isinstance(judged, ObliqueJudgements):
+        counts["trained_on"] = len(measurable.trained_claims & trained_claims.ids(q.text for q in judged.queries))
+        if measurable.max_query_length is not None:
+            counts["query_tokens"] = measurable.max_query_length
     sizes = ", ".join(f"{counts[unit]} {unit}" for unit in ("queries", "documents", "datasets") if unit in counts)
     logger.info("%s on %s: %s", measurable.info.id, name, sizes)
     return TaskResult(
