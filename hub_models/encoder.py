@@ -216,8 +216,8 @@ def load_base(recipe: Recipe, *, device: str | None = None) -> SentenceTransform
     if recipe.bidirectional and not attends_both_ways(model):
         raise ValueError(
             f"base {recipe.base}: its first token does not see the last one, recipe {recipe.name} wants attention "
-            "both ways; its code does not fit this version of transformers, or it is a decoder: set bidirectional=false to "
-            "train it as it is"
+            "both ways; its code does not fit this version of transformers, or it is a decoder: set "
+            "bidirectional=false to train it as it is"
         )
     # In the paper's mode the instruction is pooled like the claim; Instructor's own configuration leaves it out.
     model.set_pooling_include_prompt(True)

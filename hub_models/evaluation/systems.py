@@ -35,6 +35,7 @@ class Encoder:
     Args:
         path_or_id: Folder or Hub id.
         cache: Keeps the vectors for later.
+        trust_remote_code: See `encoder.load`.
 
     Attributes:
         path_or_id: As given.
@@ -51,10 +52,10 @@ class Encoder:
     params: ClassVar[dict[str, Any]] = {}
     seed = None
 
-    def __init__(self, path_or_id: str, cache: Path | None = None) -> None:
+    def __init__(self, path_or_id: str, cache: Path | None = None, trust_remote_code: str | None = None) -> None:
         self.path_or_id = path_or_id
         self._cache = cache
-        self._loaded: SentenceTransformer = encoder.load(path_or_id)
+        self._loaded: SentenceTransformer = encoder.load(path_or_id, trust_remote_code=trust_remote_code)
         self.info = ModelInfo(**asdict(encoder.identity(self._loaded, path_or_id)))
         self.query_template = encoder.query_template_of(path_or_id)
         self.trained_claims = trained_claims.read(path_or_id)
@@ -224,7 +225,7 @@ class LateInteraction:
 System = Encoder | Reference | LateInteraction
 
 
-def system(name: str, cache: Path | None = None) -> Encoder | Reference:
+def system(name: str, cache: Path | None = None, trust_remote_code: str | None = None) -> Encoder | Reference:
     """What a ``--model`` or ``--baseline`` means.
 
     Raises:
@@ -234,7 +235,7 @@ def system(name: str, cache: Path | None = None) -> Encoder | Reference:
     for reference in REFERENCES:
         if name == reference and is_reference(name):
             return Reference(reference)
-    return Encoder(name, cache)
+    return Encoder(name, cache, trust_remote_code)
 
 
 def is_reference(name: str) -> bool:

@@ -65,10 +65,10 @@ def test_the_vector_is_the_mean_over_the_texts_own_tokens_of_length_one(model: S
 
 
 def test_the_mean_is_taken_in_float32() -> None:
-    """2,049 half-precision numbers, one of them 1 and the rest 0: summed in bfloat16 the ones would stop at 256."""
-    states = torch.ones(1, 2048, 1, dtype=torch.bfloat16)
+    """2,048 half-precision hundreds: their sum is beyond what float16 holds, and in bfloat16 it would stop growing."""
+    states = torch.full((1, 2048, 1), 100, dtype=torch.float16)
     features = {"token_embeddings": states, "attention_mask": torch.ones(1, 2048, dtype=torch.long)}
-    assert float(Pooling(1, pooling_mode="mean")(features)["sentence_embedding"]) == 1
+    assert float(Pooling(1, pooling_mode="mean")(features)["sentence_embedding"]) == 100
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
