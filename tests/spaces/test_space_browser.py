@@ -13,6 +13,7 @@ from playwright.sync_api import expect
 from tests.spaces.conftest import SPACE
 
 WIDTHS = {"desktop": (1280, 900), "phone": (390, 844)}
+expect.set_options(timeout=60_000)  # as long as a page waits
 CASE_26 = SPACE.parents[1] / "tests/cases/case26_hostile_texts.jsonl"
 HOSTILE = "<img src=x onerror=alert(1)>"
 IDS = "els => els.map(e => e.dataset.id)"
