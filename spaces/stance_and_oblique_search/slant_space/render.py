@@ -70,7 +70,9 @@ def stance_results(answer: StanceAnswer, link: bool = True) -> str:
     )
     bar = _bar(took, answer.remark, as_rows(answer), "stance-search", answer.question.address() if link else "")
     legend = Markup('<p class="sl-legend">{}</p>').format(_legend(answer, other))
-    return str(bar + legend + Markup('<div class="sl-columns">{}</div>').format(columns))
+    return str(
+        Markup('<div class="sl-answer">{}{}<div class="sl-columns">{}</div></div>').format(bar, legend, columns)
+    )
 
 
 def _legend(answer: StanceAnswer, other: str) -> str:
