@@ -18,7 +18,7 @@ Hits = list[tuple[str, float]]
 _QUERIES = 4096  # rows of a block of scores
 _DOCUMENTS = 8192  # its columns
 _AT_ONCE = 2**18  # numbers of hits' vectors that are scored anew together: they stay in the cache
-_MARGIN = 4  # hits beyond the depth that show that nothing below them can belong above
+_MARGIN = 2  # hits beyond the depth that show that nothing below them can belong above
 _CELLS = 4  # times the root of the number of documents
 _PROBED = 32  # cells a query looks into
 
@@ -62,7 +62,7 @@ def search(
         rows = [i for i, document in enumerate(ids) if document in wanted]
         documents, ids = documents[rows], [ids[i] for i in rows]
     ones = np.ones(len(documents), np.float32)
-    return list(_search(queries, documents, ones, k, k, ids, [frozenset()] * len(queries)))
+    return list(_search(queries, documents, ones, k, k, ids, None))
 
 
 def neighbours(
@@ -85,7 +85,8 @@ def neighbours(
             is named.
     """
     norms, out = _prepare(vectors, k, ids, sources)
-    return list(_search(vectors, vectors, norms, k, k + max(map(len, out), default=0), ids, out, cosine=True))
+    depth = k + max(map(len, out), default=0)
+    return list(_search(vectors, vectors, norms, k, depth, ids, out if sources is not None else None, cosine=True))
 
 
 def approximate_neighbours(
@@ -183,45 +184,46 @@ def _search(
     k: int,
     depth: int,
     ids: Sequence[str],
-    out: Sequence[frozenset[str]],
+    out: Sequence[frozenset[str]] | None,
     *,
     cosine: bool = False,
 ) -> Iterator[Hits]:
-    """Fetch ``depth`` for each query, drop what is in ``out``, keep ``k``. With ``cosine`` queries are documents."""
+    """Fetch ``depth`` for each query, drop what is in ``out``, keep ``k``. With ``cosine`` queries are documents, and
+    without ``out`` each drops itself."""
     order = np.argsort(np.array(ids)) if len(ids) else np.zeros(0, np.intp)
     rank = np.empty(len(ids), np.intp)
     rank[order] = np.arange(len(ids))
     # A matrix product may give equal vectors unequal last bits: they are scored once.
     groups = _equal(documents, order)  # by smallest id, each by id
     first = np.array([group[0] for group in groups], dtype=np.intp)
-    alone = len(groups) == len(ids)
+    alone, names = len(groups) == len(ids), np.array(ids, dtype=object)
     longest = 1.0 if cosine else float(lengths(documents).max(initial=0))
     for start in tqdm(range(0, len(queries), _QUERIES), desc="neighbours", unit=" blocks", delay=2):
         block = queries[start : start + _QUERIES]
         if cosine:
             block = block / norms[start : start + _QUERIES, None]
         best, scores = _certain(block, documents, norms, first, depth, longest)
-        if alone:
+        if alone and out is None:  # by arrays: a list for each query costs as much as the search
             best = first[best]
-            by_score = np.lexsort((rank[best], -scores))
-            rows = np.take_along_axis(best, by_score, axis=1).tolist()
-            sorted_scores = np.take_along_axis(scores, by_score, axis=1).tolist()
-            for row, found, dropped in zip(rows, sorted_scores, out[start : start + _QUERIES], strict=True):
-                hits = zip([ids[i] for i in row], found, strict=True)
-                yield [hit for hit in hits if hit[0] not in dropped][:k]
+            if cosine:
+                scores[best == np.arange(start, start + len(block))[:, None]] = -np.inf
+            by_score = np.lexsort((rank[best], -scores))[:, : min(k, len(ids) - cosine)]
+            found = names[np.take_along_axis(best, by_score, axis=1)].tolist()
+            for near, values in zip(found, np.take_along_axis(scores, by_score, axis=1).tolist(), strict=True):
+                yield list(zip(near, values, strict=True))
             continue
-        for row, found, dropped in zip(best, scores.tolist(), out[start : start + _QUERIES], strict=True):
-            members = sorted((-score, rank[i], i) for g, score in zip(row, found, strict=True) for i in groups[g])
-            yield [(ids[i], -minus) for minus, _, i in members if ids[i] not in dropped][:k]
+        for i, (row, values) in enumerate(zip(best.tolist(), scores.tolist(), strict=True), start=start):
+            dropped = {ids[i]} if out is None and cosine else out[i] if out is not None else ()
+            members = sorted((-score, rank[m], m) for g, score in zip(row, values, strict=True) for m in groups[g])
+            yield [(ids[m], -minus) for minus, _, m in members if ids[m] not in dropped][:k]
 
 
 def _equal(documents: Float32, order: NDArray[np.intp]) -> list[list[int]]:
     """Rows of equal bytes together, all in the given order. Only rows of one checksum are looked at whole."""
-    words = np.random.default_rng(0).integers(1, 2**63, documents.shape[1], dtype=np.uint64)
-    sums = np.empty(len(documents), np.uint64)
+    sums = np.empty(len(documents), np.uint32)
     for start in range(0, len(documents), _DOCUMENTS):
         block = np.ascontiguousarray(documents[start : start + _DOCUMENTS], np.float32)
-        sums[start : start + _DOCUMENTS] = block.view(np.uint32) @ words
+        sums[start : start + _DOCUMENTS] = np.bitwise_xor.reduce(block.view(np.uint32), axis=1)
     _, inverse, counts = np.unique(sums, return_inverse=True, return_counts=True)
     shared = counts[inverse] > 1
     groups: dict[bytes | int, list[int]] = {}
