@@ -64,7 +64,7 @@ def _missing(folder: Path) -> list[str]:
 
 
 def run(name: str, folder: Path, *options: str) -> bool:
-    """Run one script in a process of its own and keep its rows. Says whether it succeeded; if not, the last rows stay."""
+    """Run one script in a process of its own and keep its rows. Says whether it succeeded; if not, old rows stay."""
     print(f"== {name}: {SCRIPTS[name]}", file=sys.stderr, flush=True)
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
@@ -82,7 +82,9 @@ def run(name: str, folder: Path, *options: str) -> bool:
 def machine() -> dict[str, Any]:
     """What the numbers hang on."""
     facts = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
-    model = next((line.split(":", 1)[1].strip() for line in facts if line.startswith("model name")), platform.processor())
+    model = next(
+        (line.split(":", 1)[1].strip() for line in facts if line.startswith("model name")), platform.processor()
+    )
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {
         "processor": model,
@@ -118,9 +120,9 @@ def page(folder: Path) -> str:
     lines = [
         "# Speed and memory",
         "",
-        "Written by `make bench`; `make bench BENCH=\"NAME ...\"` runs some anew, `BENCH=all` all. Opponent and ours take",
-        "turns in one process (memory and imports: in processes of their own), medians of five or more. A bound of at",
-        "least (≥) is on theirs / ours, one of at most (≤) on ours / theirs; **✗** marks a row that misses it.",
+        'Written by `make bench`; `make bench BENCH="NAME ..."` runs some anew, `BENCH=all` all. Ours and the opponent',
+        "take turns in one process (memory and imports: in processes of their own), medians of five or more. A bound of",
+        "at least (≥) is on theirs / ours, one of at most (≤) on ours / theirs; **✗** marks a row that misses it.",
         "",
         "| what | against | ours | theirs | ratio | bound | |",
         "|---|---|---|---|---|---|---|",
@@ -144,9 +146,8 @@ def _line(row: dict[str, Any]) -> str:
     unit = f" {row['unit']}" if row.get("unit") else ""
     ours, theirs = (_number(row[key], unit) for key in ("ours", "theirs"))
     mark = "" if row["ratio"] is None else "✓" if _met(row) else "**✗**"
-    return (
-        f"| {row['name']} | {row.get('against', '')} | {ours} | {theirs} | {_number(row['ratio'])} | {bound} | {mark} |"
-    )
+    cells = [row["name"], row.get("against", ""), ours, theirs, _number(row["ratio"]), bound, mark]
+    return f"| {' | '.join(cells)} |"
 
 
 def _number(value: float | None, unit: str = "") -> str:

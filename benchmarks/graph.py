@@ -33,8 +33,15 @@ def rows(n: int, width: int, repeats: int, of_scikit_learn: int, rate: float) ->
     )
     took["sklearn"] *= n / asked
     what = f"exact kNN graph, {n:,} x {width}"
-    share = {"share": round(2 * n * n * width / took["ours"] / rate, 3), "share_of": "the rate of a float32 matrix product"}
-    note = {} if asked == n else {"note": f"scikit-learn's time is that of {asked:,} of the queries, times {n / asked:.3g}."}
+    share = {
+        "share": round(2 * n * n * width / took["ours"] / rate, 3),
+        "share_of": "the rate of a float32 matrix product",
+    }
+    note = (
+        {}
+        if asked == n
+        else {"note": f"scikit-learn's time is that of {asked:,} of the queries, times {n / asked:.3g}."}
+    )
     return [
         row(what, took["ours"], took["sklearn"], ">= 2", against="scikit-learn, brute force", **note),
         row(what, took["ours"], took["faiss"], "<= 1.2", against="bare faiss", **share),

@@ -28,7 +28,7 @@ Row = dict[str, Any]
 
 
 def arguments(description: str | None, **sizes: int) -> argparse.Namespace:
-    """``--out FILE`` of a script, and an option for each of its sizes, with the default that the table is made with."""
+    """``--out FILE`` of a script, and an option for each of its sizes; the defaults are those of the table."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, help="also write the rows to this JSON file")
     parser.add_argument("--repeats", type=int, default=REPEATS)
@@ -46,7 +46,7 @@ def seconds(call: Callable[[], Any]) -> float:
 
 
 def in_turns(calls: Mapping[str, Callable[[], Any]], repeats: int, *, warm: bool = True) -> dict[str, float]:
-    """Median seconds of each call. They take turns, in an order that is reversed each time; the first turn warms up."""
+    """Median seconds of each call. They take turns, in an order that is reversed each time; the first warms up."""
     found: dict[str, list[float]] = {name: [] for name in calls}
     for turn in range(repeats + warm):
         for name in list(calls)[:: 1 if turn % 2 else -1]:

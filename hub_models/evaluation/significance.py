@@ -95,12 +95,13 @@ def paired_differences(
     rng = np.random.default_rng(seed)
     block = max(1, _BLOCK // n)
     sizes = [min(block, resamples - start) for start in range(0, resamples, block)]
-    columns = np.ascontiguousarray(sums.T)
+    columns, uneven = np.ascontiguousarray(sums.T), bool((counts != counts[0]).any())
     means = []
     for size in sizes:
         drawn = rng.integers(0, n, size=(size, n), dtype=np.uint32).astype(np.intp)  # 32 random bits, a fast index
         drawn_sums = np.stack([column.take(drawn, mode="clip").sum(axis=1) for column in columns], axis=1)
-        means.append(drawn_sums / (counts[0] * n if (counts == counts[0]).all() else counts[drawn].sum(axis=1)[:, None]))
+        drawn_counts = counts.take(drawn, mode="clip").sum(axis=1)[:, None] if uneven else counts.sum()
+        means.append(drawn_sums / drawn_counts)
     tail = (1 - level) / 2
     low, high = np.quantile(np.concatenate(means), [tail, 1 - tail], axis=0)
 
