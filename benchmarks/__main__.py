@@ -120,9 +120,10 @@ def page(folder: Path) -> str:
     lines = [
         "# Speed and memory",
         "",
-        'Written by `make bench`; `make bench BENCH="NAME ..."` runs some anew, `BENCH=all` all. Ours and the opponent',
-        "take turns in one process (memory and imports: in processes of their own), medians of five or more. A bound of",
-        "at least (≥) is on theirs / ours, one of at most (≤) on ours / theirs; **✗** marks a row that misses it.",
+        'Written by `make bench`; `make bench BENCH="NAME ..."` runs some anew, `BENCH=all` all. Ours and the',
+        "opponent take turns in one process (memory and imports: processes of their own), medians of five or more. A",
+        "bound of at least (≥) is on theirs / ours, one of at most (≤) on ours / theirs; **✗** marks a row that misses",
+        "it.",
         "",
         "| what | against | ours | theirs | ratio | bound | |",
         "|---|---|---|---|---|---|---|",

@@ -11,7 +11,9 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 def vocabulary(words: int = WORDS) -> list[str]:
     """Distinct words of three letters and more, the most frequent first."""
-    return [_LETTERS[i % 26] + _LETTERS[i // 26 % 26] + _LETTERS[i // 676 % 26] + str(i // 17_576) for i in range(words)]
+    return [
+        _LETTERS[i % 26] + _LETTERS[i // 26 % 26] + _LETTERS[i // 676 % 26] + str(i // 17_576) for i in range(words)
+    ]
 
 
 def texts(n: int, shortest: int, longest: int, seed: int, words: int = WORDS) -> list[str]:
