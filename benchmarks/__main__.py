@@ -122,8 +122,8 @@ def page(folder: Path) -> str:
         "",
         'Written by `make bench`; `make bench BENCH="NAME ..."` runs some anew, `BENCH=all` all. Ours and the',
         "opponent take turns in one process (memory and imports: processes of their own), medians of five or more. A",
-        "bound of at least (≥) is on theirs / ours, one of at most (≤) on ours / theirs; **✗** marks a row that misses",
-        "it.",
+        "bound of at least (≥) is on how many times ours is better, one of at most (≤) on what ours takes of theirs;",
+        "**✗** marks a row that misses it.",
         "",
         "| what | against | ours | theirs | ratio | bound | |",
         "|---|---|---|---|---|---|---|",
@@ -131,8 +131,12 @@ def page(folder: Path) -> str:
     for name, about in SCRIPTS.items():
         rows = found[name]["rows"] if name in found else []
         lines += [_line(row) for row in rows] or [f"| {about} | | n/a | n/a | n/a | | |"]
-    lines += ["", "Share of what this machine can do:", ""] if any("share" in r for r in _rows(found)) else []
-    lines += [f"- {row['name']}: {row['share']:.0%} of {row['share_of']}." for row in _rows(found) if "share" in row]
+    shares = [f"- {row['name']}: {row['share']:.0%} of {row['share_of']}." for row in _rows(found) if "share" in row]
+    for row in _rows(found):
+        if "matmul_share" in row:
+            of_both = ", ".join(f"{side} {share:.0%}" for side, share in row["matmul_share"].items())
+            shares.append(f"- {row['name']}: {of_both} of the rate of a matrix product.")
+    lines += ["", "Share of what this machine can do:", "", *shares] if shares else []
     notes = [f"- {row['name']}: {row['note']}" for row in _rows(found) if "note" in row]
     lines += ["", "Notes:", "", *notes] if notes else []
     return "\n".join([*lines, *_where(found)]) + "\n"

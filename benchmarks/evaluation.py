@@ -1,7 +1,7 @@
 """Stance evaluation against sentence-transformers' evaluator and mteb on the same data, and against encoding alone.
 
-The sample's test split with every query that `evaluate_model` asks: the 30 instructions and the bare claims. Ours gives
-per-query values, slices, diagnostics and files; theirs the means of their metrics. Then 2,048 documents with a
+The sample's test split with every query that `evaluate_model` asks: the 30 instructions and the bare claims. Ours
+gives per-query values, slices, diagnostics and files; theirs the means of their metrics. Then 2,048 documents with a
 baseline's results to compare with, against the encoding of the distinct texts alone. MiniLM on the CPU; loading and
 figures are left out of all.
 """
