@@ -27,6 +27,7 @@ from dataset_builders.oblique.style_graph import K
 from dataset_builders.oblique.stylometry import STYLOMETRIC, stylometric
 from dataset_builders.oblique.training import Options
 from dataset_builders.schema import Lens
+from dataset_builders.terminal import print_any_text
 from dataset_builders.text import did_you_mean
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
@@ -296,4 +297,5 @@ def _lines(built: builds.Build) -> list[str]:
 
 
 if __name__ == "__main__":
+    print_any_text()
     app()

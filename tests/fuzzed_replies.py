@@ -12,14 +12,41 @@ from dataset_builders.generate import Reply
 
 LARGE = 2**20
 """Characters of the replies of a model that has lost its way."""
-_LARGE_SHARE = 0.002
+_LARGE_SHARE = 0.001
 
 _REASONS = ("stop", "stop", "stop", "stop", "length", "content_filter", "tool_calls", "")
 _NUMBERS = ("NaN", "Infinity", "-Infinity", "1e999", "-0", "9" * 5000, "0x1F", "٣", "²", "-1", "null", "true")
-_ODD = ("\u202e", "\u200d", "\u2028", "\x85", "\ufeff", "\u0301", "\ufdd0", "\U0001f469\u200d\U0001f467", "\x00", "\x1b[2J")
+_ODD = (
+    "\u202e",
+    "\u200d",
+    "\u2028",
+    "\x85",
+    "\ufeff",
+    "\u0301",
+    "\ufdd0",
+    "\U0001f469\u200d\U0001f467",
+    "\x00",
+    "\x1b[2J",
+)
 _ESCAPES = (r"\u0000", r"\ud800", r"\udc00\ud800", r"\x00", r"\u202e", r"\"", "\\")
 _PROSE = ("Sure! Here you go:\n", "As of 2024, the 3 best are:\n", "Voilà : ", "הנה התשובה: ", "", "<answer>")
-_RUNS = ("1", " ", "[", "]", "[1", "{", '{"a":', '"', "\\", "Document ", "Document 1,", "a\u0301\u0316", "Word ", "- ", "</think>")
+_RUNS = (
+    "1",
+    " ",
+    "[",
+    "]",
+    "[1",
+    "{",
+    '{"a":',
+    '"',
+    "\\",
+    "Document ",
+    "Document 1,",
+    "a\u0301\u0316",
+    "Word ",
+    "- ",
+    "</think>",
+)
 
 Spoil = Callable[[random.Random, str], str]
 
@@ -44,7 +71,7 @@ def _said_twice(rng: random.Random, text: str) -> str:
 
 
 def _nested(rng: random.Random, text: str) -> str:
-    depth = rng.choice([1, 2, 50, 100_000])
+    depth = rng.choice([1, 2, 2, 50, 50, 50, 50, 20_000])
     opening, closing = rng.choice([("[", "]"), ('{"query": ', "}"), ("[[", "]]")])
     return opening * depth + text + closing * rng.choice([depth, depth - 1, 0])
 
@@ -100,7 +127,14 @@ def _thoughts(rng: random.Random, text: str) -> str:
 
 def _fence(rng: random.Random, text: str) -> str:
     return rng.choice(
-        [f"```json\n{text}\n```", f"```\n{text}\n```", f"```json\n{text}", f"```{text}```", f"~~~\n{text}\n~~~", f"`{text}`"]
+        [
+            f"```json\n{text}\n```",
+            f"```\n{text}\n```",
+            f"```json\n{text}",
+            f"```{text}```",
+            f"~~~\n{text}\n~~~",
+            f"`{text}`",
+        ]
     )
 
 
@@ -116,7 +150,9 @@ def _noise(rng: random.Random, text: str) -> str:
     characters = list(text)
     for _ in range(rng.randrange(1, 6)):
         if characters:
-            characters[rng.randrange(len(characters))] = chr(rng.choice([rng.randrange(0xD800), rng.randrange(32, 127)]))
+            characters[rng.randrange(len(characters))] = chr(
+                rng.choice([rng.randrange(0xD800), rng.randrange(32, 127)])
+            )
     return "".join(characters)
 
 

@@ -130,7 +130,8 @@ def flips(block: Sequence[Reply]) -> Iterator[tuple[str, str]]:
     data.arguments[:] = [a for a in data.arguments if a.argument_id in arguments]
     own = [i for i in explicit if i.claim_id == claims[0]]
     good = {
-        f"{stance}_flipped": [i.inverted for i in own if i.original_stance == stance] for stance in ("support", "attack")
+        f"{stance}_flipped": [i.inverted for i in own if i.original_stance == stance]
+        for stance in ("support", "attack")
     }
     model = Scripted(block, {own[0].claim: json.dumps(good)})
     inverted, report = inversions.generate(data, model)  # type: ignore[arg-type]
@@ -138,7 +139,10 @@ def flips(block: Sequence[Reply]) -> Iterator[tuple[str, str]]:
     assert len(inverted.inversions) == report.accepted >= len(own) and not report.unanswered
     yield from (("inversions", "accepted") for _ in range(report.accepted - len(own)))
     yield from (
-        ("inversions", f"dropped for {check}") for check, n in report.dropped.items() if check != "total" for _ in range(n)
+        ("inversions", f"dropped for {check}")
+        for check, n in report.dropped.items()
+        if check != "total"
+        for _ in range(n)
     )
 
 

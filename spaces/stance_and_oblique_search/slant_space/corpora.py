@@ -156,7 +156,7 @@ def _json_lines(name: str, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
             continue
         try:
             row = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"{name}, line {number}: it is no JSON ({error})") from None
         if not isinstance(row, dict):
             raise ValueError(f"{name}, line {number}: got {type(row).__name__}, wanted an object with `text`")
