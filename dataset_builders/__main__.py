@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dataset_builders.choices import FROM_RANK, STYLE_NEIGHBOURS, STYLOMETRIC, Lens
+from dataset_builders.terminal import print_any_text
 
 if TYPE_CHECKING:
     from dataset_builders.builds import Build
@@ -309,4 +310,5 @@ def _lines(built: Build) -> list[str]:
 
 
 if __name__ == "__main__":
+    print_any_text()
     app()

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from dataset_builders.terminal import print_any_text
 from hub_models import release_commands
 
 
@@ -168,6 +169,7 @@ def encode(
     from numpy import save
 
     from dataset_builders.atomic import write_with
+    from dataset_builders.rows import read_text
     from hub_models.corpus import encode_corpus
     from hub_models.encoder import load
     from hub_models.processes import rank_and_count
@@ -178,7 +180,7 @@ def encode(
             raise FileNotFoundError(f"--out {out}: the folder {out.parent} does not exist; make it first")
         if processes > 1 and cache is None:
             raise ValueError(f"{processes} processes share the work through a folder: give --cache DIR")
-        lines = texts.read_bytes().decode("utf-8").removesuffix("\n").split("\n")
+        lines = [line.removesuffix("\r") for line in read_text(texts).removesuffix("\n").split("\n")]
         vectors = encode_corpus(lines, load(model), cache_dir=cache, batch_size=batch_size)
         if rank == 0:
             write_with(out, lambda file: save(file, vectors))
@@ -261,4 +263,5 @@ def card(
 
 
 if __name__ == "__main__":
+    print_any_text()
     app()

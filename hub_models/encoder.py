@@ -393,7 +393,7 @@ def _slant_json(folder: Path) -> dict[str, Any]:
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is no JSON ({error}); restore it or train again") from None
     if not isinstance(content, dict):
         raise ValueError(

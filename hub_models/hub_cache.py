@@ -77,7 +77,7 @@ def install_snapshot(repo_id: str, revision: str, folder: Path) -> Path:
     if not main.exists():
         main.parent.mkdir(parents=True, exist_ok=True)
         staged_ref = main.with_name(f".main-{os.getpid()}")
-        staged_ref.write_text(revision)
+        staged_ref.write_text(revision, encoding="utf-8")
         staged_ref.replace(main)
     return snapshot
 

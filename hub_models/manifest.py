@@ -175,7 +175,7 @@ class Manifest(BaseModel):
             raise FileNotFoundError(
                 f"{path} does not exist: this is no run folder of train.py; give one such as runs/quickstart"
             ) from None
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"{path} is no JSON ({error}); restore it or train again") from None
         try:
             return cls.model_validate(content)

@@ -16,10 +16,11 @@ from sentence_transformers import SentenceTransformer
 
 from dataset_builders import sources
 from dataset_builders.atomic import write_text
+from dataset_builders.folder import read_card
 from dataset_builders.hub_remote import Remote, read_text
 from dataset_builders.markdown import check_sections, template
 from hub_models import onnx_parity
-from hub_models.cards import CARD_NAME, body_with, release_licence, split_head
+from hub_models.cards import CARD_NAME, body_with, release_licence
 from hub_models.encoder import load
 from hub_models.manifest import FILE_NAME, Manifest
 from hub_models.release import PROBE_NAME, probe
@@ -141,7 +142,7 @@ def stage(whole: Path, folder: Path, remote: Remote, base: Base, adapter: Path, 
         requirements=[r for r in REQUIREMENTS if r.name != "peft"],
     )
     old = read_text(remote, CARD_NAME) or ""
-    kept, _ = split_head(old, Path(remote.repo_id) / CARD_NAME)
+    kept, _ = read_card(old, f"{remote.repo_id}/{CARD_NAME}")
     ours = {
         "library_name": "sentence-transformers",
         "pipeline_tag": "sentence-similarity",

@@ -365,7 +365,7 @@ def _is_done(run: Path, recipe: Recipe, rows: TrainingSet) -> bool:
 def _claim(partial: Path, recipe: Recipe, rows: TrainingSet) -> None:
     """Make the working folder, or keep it if it belongs to this very run."""
     owner = partial / "run.sha256"
-    if partial.exists() and (not owner.exists() or owner.read_text() != _run_hash(recipe, rows)):
+    if partial.exists() and (not owner.exists() or owner.read_text(encoding="utf-8") != _run_hash(recipe, rows)):
         logger.info("%s: left by another run, starting anew", partial)
         shutil.rmtree(partial)
     partial.mkdir(parents=True, exist_ok=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import zipfile
+import zlib
 from collections import defaultdict
 from pathlib import Path
 
@@ -35,25 +36,24 @@ def read(folder: Path) -> ObliqueTask:
 
     Raises:
         FileNotFoundError: If the archive is not there.
-        ValueError: If it holds no address.
+        ValueError: If it is no sound archive, holds no address, or one that is in another encoding.
     """
     path = folder / FILE
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file; wanted the folder that holds {FILE} of nltk_data")
     corpus: dict[str, ObliqueText] = {}
-    with zipfile.ZipFile(path) as archive:
-        for name in sorted(archive.namelist()):
-            found = _NAME.search(name)
-            if not found:
-                continue
-            year, surname = int(found[1]), found[2]
-            first = _FIRST_NAMES.get(surname, {}).get(year)
-            author = f"{first} {surname}" if first else surname
-            address = f"{year}-{surname}"
-            content = archive.read(name)
-            text = content.decode("big5" if address == _IN_BIG5 else "utf-8")
-            for number, passage in enumerate(_passages(text), start=1):
-                corpus[f"{address}-{number:02d}"] = ObliqueText(passage, author, None, {"address": address})
+    for found, content in _addresses(path):
+        year, surname = int(found[1]), found[2]
+        first = _FIRST_NAMES.get(surname, {}).get(year)
+        author = f"{first} {surname}" if first else surname
+        address = f"{year}-{surname}"
+        encoding = "big5" if address == _IN_BIG5 else "utf-8"
+        try:
+            text = content.decode(encoding)
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path}: {found.string} is no {encoding} ({error}); fetch the archive anew") from None
+        for number, passage in enumerate(_passages(text), start=1):
+            corpus[f"{address}-{number:02d}"] = ObliqueText(passage, author, None, {"address": address})
     if not corpus:
         raise ValueError(f"{path}: holds no file named like 1789-Washington.txt")
 
@@ -68,6 +68,16 @@ def read(folder: Path) -> ObliqueTask:
     return ObliqueTask(
         "writing", corpus, queries, {i: relevant[i] for i in queries}, {i: excluded[i] for i in queries}
     )
+
+
+def _addresses(path: Path) -> list[tuple[re.Match[str], bytes]]:
+    """The files that are named like an address, by name."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            named = [found for name in sorted(archive.namelist()) if (found := _NAME.search(name))]
+            return [(found, archive.read(found.string)) for found in named]
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise ValueError(f"{path}: it is no sound zip archive ({error}); fetch it anew") from None
 
 
 def _passages(text: str) -> list[str]:
