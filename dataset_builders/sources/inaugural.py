@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import zipfile
+import zlib
 from collections import defaultdict
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from dataset_builders.text import sentences, words
 
 NAME = "inaugural"
 FILE = "inaugural.zip"
+LARGEST = 2**24
+"""Bytes of all addresses together: a small archive may say that it holds terabytes. The real one has under a million."""
 PASSAGE = 120
 """Words at which a passage ends with its sentence."""
 
@@ -35,22 +38,22 @@ def read(folder: Path) -> ObliqueTask:
 
     Raises:
         FileNotFoundError: If the archive is not there.
-        ValueError: If it holds no address.
+        ValueError: If it is no archive, holds no address, or more text than there can be.
     """
     path = folder / FILE
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file; wanted the folder that holds {FILE} of nltk_data")
     corpus: dict[str, ObliqueText] = {}
-    with zipfile.ZipFile(path) as archive:
-        for name in sorted(archive.namelist()):
-            found = _NAME.search(name)
-            if not found:
-                continue
+    try:
+        contents = _contents(path)
+    except (zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError) as error:  # the last: encrypted, other
+        raise ValueError(f"{path}: the archive cannot be read ({error}); fetch it anew") from None
+    for name, content in contents.items():
+        if found := _NAME.search(name):
             year, surname = int(found[1]), found[2]
             first = _FIRST_NAMES.get(surname, {}).get(year)
             author = f"{first} {surname}" if first else surname
             address = f"{year}-{surname}"
-            content = archive.read(name)
             text = content.decode("big5" if address == _IN_BIG5 else "utf-8")
             for number, passage in enumerate(_passages(text), start=1):
                 corpus[f"{address}-{number:02d}"] = ObliqueText(passage, author, None, {"address": address})
@@ -68,6 +71,15 @@ def read(folder: Path) -> ObliqueTask:
     return ObliqueTask(
         "writing", corpus, queries, {i: relevant[i] for i in queries}, {i: excluded[i] for i in queries}
     )
+
+
+def _contents(path: Path) -> dict[str, bytes]:
+    """The addresses by the names that the archive gives them; nothing is written, so that any name will do."""
+    with zipfile.ZipFile(path) as archive:
+        files = [info for info in archive.infolist() if _NAME.search(info.filename)]
+        if (size := sum(info.file_size for info in files)) > LARGEST:  # no more than that is read of a file
+            raise ValueError(f"{path}: got {size:,} bytes of text, wanted at most {LARGEST:,}; fetch it anew")
+        return {info.filename: archive.read(info) for info in sorted(files, key=lambda info: info.filename)}
 
 
 def _passages(text: str) -> list[str]:
