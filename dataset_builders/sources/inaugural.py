@@ -19,7 +19,7 @@ from dataset_builders.text import sentences, words
 NAME = "inaugural"
 FILE = "inaugural.zip"
 LARGEST = 2**24
-"""Bytes of all addresses together: a small archive may say that it holds terabytes. The real one has under a million."""
+"""Bytes of all addresses together, which are under a million: a small archive may hold terabytes."""
 PASSAGE = 120
 """Words at which a passage ends with its sentence."""
 

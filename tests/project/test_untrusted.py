@@ -35,11 +35,14 @@ from tests.tiny import build, install_tiny
 from tests.tiny_rerankers import bert_reranker
 
 ROOT = Path(__file__).parent.parent.parent
-SOURCES = sorted(
-    path
-    for place in ("dataset_builders", "hub_models", "spaces", "benchmarks", "docs")
-    for path in (ROOT / place).rglob("*.py")
-) + [ROOT / "train.py", ROOT / "evaluate.py"]
+SOURCES = [
+    *(ROOT / "train.py", ROOT / "evaluate.py"),
+    *(
+        path
+        for place in ("dataset_builders", "hub_models", "spaces", "benchmarks", "docs")
+        for path in sorted((ROOT / place).rglob("*.py"))
+    ),
+]
 PICKLES = {
     "pickle",
     "cPickle",
@@ -227,12 +230,12 @@ def test_weights_that_are_a_program_are_not_read(tmp_path: Path, mark: Path) -> 
     shutil.copytree(encoder.find(install_tiny("stance-bge-large"), "modules.json").parent, folder)  # type: ignore[union-attr]
     (folder / "model.safetensors").unlink()
     torch.save({"x": Program(mark)}, folder / "pytorch_model.bin")
-    with pytest.raises(Exception, match="(?i)weights.?only|unpickl|pickle"):
+    with pytest.raises(Exception, match=r"(?i)weights.?only|unpickl|pickle"):
         encoder.load(folder)
     cross = bert_reranker(tmp_path / "cross")
     (cross / "model.safetensors").unlink()
     torch.save({"x": Program(mark)}, cross / "pytorch_model.bin")
-    with pytest.raises(Exception, match="(?i)weights.?only|unpickl|pickle"):
+    with pytest.raises(Exception, match=r"(?i)weights.?only|unpickl|pickle"):
         CrossEncoderReranker(str(cross))
 
 
@@ -296,7 +299,7 @@ HOSTILE = (
 
 def test_no_text_is_a_template() -> None:
     assert format_query("{instruction}: {claim}", HOSTILE, HOSTILE) == f"{HOSTILE}: {HOSTILE}"
-    with pytest.raises(ValueError, match="wanted {instruction} somewhere"):
+    with pytest.raises(ValueError, match=r"wanted \{instruction\} somewhere"):
         format_query("{instruction.__class__} {claim}", "a", "b")
     made = template("merged.md.j2").environment.from_string("{{ text | cell }}").render(text=HOSTILE)
     assert made == cell(HOSTILE) and "{{ 7 * 7 }}".replace("*", "&#42;") in made and "<script>" not in made

@@ -118,7 +118,7 @@ def diagnosed(tmp_path, metric, **columns):
 )
 def test_a_file_that_lacks_something_says_what(tmp_path, metric, columns, said):
     code, output = diagnosed(tmp_path, metric, **columns)
-    assert code == 2 and said in output.replace(" │ │ ", " "), output
+    assert code == 1 and said in output.replace(" │ │ ", " "), output
 
 
 def test_units_that_are_numbers_are_units(tmp_path):
