@@ -18,6 +18,8 @@ from dataset_builders.text import sentences, words
 
 NAME = "inaugural"
 FILE = "inaugural.zip"
+LARGEST = 2**24
+"""Bytes of all addresses together, which are under a million: a small archive may hold terabytes."""
 PASSAGE = 120
 """Words at which a passage ends with its sentence."""
 
@@ -36,7 +38,7 @@ def read(folder: Path) -> ObliqueTask:
 
     Raises:
         FileNotFoundError: If the archive is not there.
-        ValueError: If it is no sound archive, holds no address, or one that is in another encoding.
+        ValueError: If it is no sound archive, holds no address, one in another encoding, or more text than there can be.
     """
     path = folder / FILE
     if not path.is_file():
@@ -71,12 +73,15 @@ def read(folder: Path) -> ObliqueTask:
 
 
 def _addresses(path: Path) -> list[tuple[re.Match[str], bytes]]:
-    """The files that are named like an address, by name."""
+    """The files that are named like an address, by name; nothing is written, so that any name will do."""
     try:
         with zipfile.ZipFile(path) as archive:
-            named = [found for name in sorted(archive.namelist()) if (found := _NAME.search(name))]
-            return [(found, archive.read(found.string)) for found in named]
-    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+            named = [(found, info) for info in archive.infolist() if (found := _NAME.search(info.filename))]
+            if (size := sum(info.file_size for _, info in named)) > LARGEST:  # no more than that is read of a file
+                raise ValueError(f"{path}: got {size:,} bytes of text, wanted at most {LARGEST:,}; fetch it anew")
+            return [(found, archive.read(info)) for found, info in sorted(named, key=lambda n: n[0].string)]
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
+        # The last two: encrypted, or packed in another way.
         raise ValueError(f"{path}: it is no sound zip archive ({error}); fetch it anew") from None
 
 

@@ -127,6 +127,7 @@ def test_documents_are_read_from_three_formats():
         ("a.csv", b"words\nx\n", r"got the columns \['words'\], wanted one called `text`"),
         ("a.csv", b"text,id\nx,1\ny,1\n", "row 2: the id '1' is there twice"),
         ("a.jsonl", b'{"text": "x"}\n{"text"', "line 2: it is no JSON"),
+        ("a.jsonl", b"[" * 100_000, "line 1: it is no JSON that can be read"),
         ("a.jsonl", b'["x"]', "line 1: got list, wanted an object"),
         ("a.jsonl", b'{"text": 3}', "line 1: text: got int 3, wanted a text"),
     ],

@@ -160,7 +160,7 @@ def _json_lines(name: str, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
         try:
             row = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"{name}, line {number}: it is no JSON ({error})") from None
+            raise ValueError(f"{name}, line {number}: it is no JSON that can be read ({error})") from None
         if not isinstance(row, dict):
             raise ValueError(f"{name}, line {number}: got {type(row).__name__}, wanted an object with `text`")
         yield f"{name}, line {number}", row
