@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dataset_builders.choices import STYLE_NEIGHBOURS
 from dataset_builders.knn import approximate_neighbours, lengths, neighbours
 from dataset_builders.oblique.stylometry import STYLOMETRIC, stylometric
 
@@ -23,8 +24,7 @@ __all__ = ["STYLOMETRIC", "Edge", "K", "Specialist", "draw_edges", "embed", "ran
 Specialist = Callable[[Sequence[str]], NDArray[np.floating]]
 """Texts to floating-point numbers of shape [n, d], a row a text in their order."""
 
-K = 3
-"""Neighbours a document in O; its sweep is 1, 3, 5, 10 (H)."""
+K = STYLE_NEIGHBOURS
 
 _CONSTANT = 1e-6  # of unit vectors: what rounding leaves between equal ones
 
@@ -147,16 +147,20 @@ def randomise(
     Args:
         edges: Of the true graph.
         ids: All documents.
-        negatives: Of each edge: neither they nor the anchor are drawn.
+        negatives: Of each edge: no anchor is drawn itself, or any negative of its edges, which would be right in
+            one row and wrong in another.
         seed: Of the draw.
 
     Raises:
         ValueError: If nothing is left to draw.
     """
     rng = np.random.default_rng(seed)
-    drawn = []
+    barred_of: dict[str, set[str]] = {edge.anchor: {edge.anchor} for edge in edges}
     for edge, kept in zip(edges, negatives, strict=True):
-        barred = {edge.anchor, *kept}
+        barred_of[edge.anchor].update(kept)
+    drawn = []
+    for edge in edges:
+        barred = barred_of[edge.anchor]
         if barred.issuperset(ids):
             raise ValueError(
                 f"got {len(ids)} documents, wanted more than the negatives and the anchor {edge.anchor!r}"

@@ -23,7 +23,7 @@ from dataset_builders.sources import sample
 from hub_models import training, training_data
 from hub_models.evaluation.hybrid import Hybrid, parse_weights
 from hub_models.evaluation.named_tasks import Tasks, load_tasks
-from hub_models.evaluation.places import check_writable
+from hub_models.evaluation.places import alone, check_writable
 from hub_models.evaluation.results import RESULTS_NAME, Results
 from hub_models.evaluation.run import evaluate_model
 from hub_models.evaluation.study_results import ZERO_SHOT, StudyResults, Training, aggregate
@@ -175,6 +175,9 @@ def study_stance(
 
     Returns:
         ``report.md``, ``results.json`` and the figures.
+
+    Raises:
+        BlockingIOError: If another study writes into ``out``.
     """
     from hub_models.evaluation.study_figures import draw
     from hub_models.evaluation.study_report import report
@@ -184,11 +187,12 @@ def study_stance(
     tasks = sets_at_hand(source, data, further, split)
     check_writable(out)
     check_own(out / RESULTS_NAME)
-    triplets = training_folder(source, data, out)
-    cells = plan_cells(recipe, systems, seeds=seeds, data=triplets, overrides=overrides, quick=quick)
-    results = run_study(cells, tasks, out, variants=variants, quick=quick, split=split, command=command)
-    pictures = draw(results, tasks, out)
-    write_text(out / "report.md", report(results, [f"figures/{path.name}" for path in pictures]))
+    with alone(out):
+        triplets = training_folder(source, data, out)
+        cells = plan_cells(recipe, systems, seeds=seeds, data=triplets, overrides=overrides, quick=quick)
+        results = run_study(cells, tasks, out, variants=variants, quick=quick, split=split, command=command)
+        pictures = draw(results, tasks, out)
+        write_text(out / "report.md", report(results, [f"figures/{path.name}" for path in pictures]))
     return [out / "report.md", out / RESULTS_NAME, *pictures]
 
 
@@ -330,7 +334,7 @@ def _training(cell: Cell, run: Path) -> Training:
 
 def count_tokens(recipe: Recipe, rows: training_data.TrainingSet) -> int:
     """Tokens of anchors, positives and negatives over all epochs, cut at ``max_seq_length``, without padding."""
-    tokenizer = AutoTokenizer.from_pretrained(recipe.base, revision=recipe.base_revision)
+    tokenizer = AutoTokenizer.from_pretrained(recipe.base, revision=recipe.base_revision, trust_remote_code=False)
     columns = rows.columns(recipe.query_template, recipe.negatives_per_anchor)
     texts = [text for name in columns.column_names for text in columns[name][:]]
     distinct = list(dict.fromkeys(texts))

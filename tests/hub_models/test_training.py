@@ -391,6 +391,30 @@ def test_columns_in_one_forward_pass_give_the_same_loss(tmp_path: Path, name: st
     assert merged.item() == pytest.approx(apart.item(), abs=1e-5)
 
 
+@pytest.mark.usefixtures("ungated")
+def test_without_dropout_a_run_has_the_losses_of_the_librarys_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = training.attach_lora
+
+    def attach(model: SentenceTransformer, made: Recipe) -> None:
+        real(model, made)
+        for module in model.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0.0
+
+    monkeypatch.setattr(training, "attach_lora", attach)
+    made = recipe(tmp_path, "epochs=2", rows=8)  # 48 steps
+    ours = train(made, tmp_path / "ours")
+    monkeypatch.setattr(training, "BucketedMultipleNegativesRankingLoss", MultipleNegativesRankingLoss)
+    theirs = train(made, tmp_path / "theirs")
+    logs = [[json.loads(line) for line in (run / "train.log").read_text().splitlines()] for run in (ours, theirs)]
+    assert [entry["step"] for entry in logs[0]] == [10, 20, 30, 40]
+    assert logs[0][-1]["loss"] < 0.9 * logs[0][0]["loss"]  # there is something to follow
+    for mine, stock in zip(*logs, strict=True):
+        assert mine["loss"] == pytest.approx(stock["loss"], rel=1e-3)
+
+
 def test_cached_loss_is_the_plain_loss(tmp_path: Path) -> None:
     made = recipe(tmp_path)
     model = load_base(made)
@@ -406,7 +430,7 @@ def test_cached_loss_is_the_plain_loss(tmp_path: Path) -> None:
         gradients = [p.grad.flatten() for n, p in model.named_parameters() if "lora_B" in n and p.grad is not None]
         found.append((type(loss).__name__, value.item(), torch.cat(gradients)))
     (plain, value, gradient), (cached, cached_value, cached_gradient) = found
-    assert (plain, cached) == ("MultipleNegativesRankingLoss", "CachedMultipleNegativesRankingLoss")
+    assert (plain, cached) == ("BucketedMultipleNegativesRankingLoss", "CachedMultipleNegativesRankingLoss")
     assert value == pytest.approx(cached_value, abs=1e-5)
     assert torch.allclose(gradient, cached_gradient, atol=1e-5)
     assert gradient.abs().max() > 1e-3
