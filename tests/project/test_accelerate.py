@@ -73,7 +73,6 @@ def test_the_check_sees_a_misspelt_key() -> None:
     assert unknown_nested_keys({"deepspeed_config": {"zero_stagee": 3, "zero_stage": 3}}) == ["zero_stagee"]
 
 
-
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_as_many_processes_start_as_the_name_says(path: Path) -> None:
     """``ddp_2x8``: two machines of eight processes, which accelerate wants as sixteen."""
