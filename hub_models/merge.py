@@ -51,10 +51,15 @@ def merged(run: Path) -> Path:
 
     Raises:
         FileNotFoundError: If ``run`` is no run folder.
-        ValueError: If its adapter is not the one that was trained.
+        ValueError: If its adapter is not the one that was trained, or the model is an oblique one.
     """
     run = run.resolve()
     manifest, target = Manifest.read(run), run.with_name(f"{run.name}-merged")
+    if manifest.family == "oblique":
+        raise ValueError(
+            f"{manifest.name} is a model for oblique search, of which the adapter alone is released: folded into a "
+            "base in bf16 it ranks otherwise; leave --merged out"
+        )
     if (target / FILE_NAME).is_file():
         there = Manifest.read(target)
         if (there.adapter_sha256, there.base_revision) == (manifest.adapter_sha256, manifest.base_revision):
