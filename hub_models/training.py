@@ -462,7 +462,7 @@ def _manifest(staged: Path, model: SentenceTransformer, recipe: Recipe, rows: Tr
         status="local" if is_folder else "trained",
         base=recipe.base,
         base_revision=base_revision,
-        base_licence=None if is_folder else _licence(recipe.base),
+        base_licence=recipe.base_licence or (None if is_folder else _licence(recipe.base)),
         query_template=recipe.query_template,
         prompts=model.prompts,
         max_seq_length=model.max_seq_length,
