@@ -27,7 +27,13 @@ from sentence_transformers.base.modules import Dense, Normalize, Transformer
 from sentence_transformers.sentence_transformer.modules import Pooling
 from tokenizers import processors
 
-from dataset_builders.instructions import DEFAULT_QUERY_TEMPLATE, STANCES, query_prefix, seen_for
+from dataset_builders.instructions import (
+    DEFAULT_QUERY_TEMPLATE,
+    OBLIQUE_INSTRUCTIONS,
+    STANCES,
+    query_prefix,
+    seen_for,
+)
 from dataset_builders.text import did_you_mean
 from hub_models.adapter import adapter_off, attach_lora, check_scale, scale_adapter
 from hub_models.corpus import encode_corpus
@@ -211,9 +217,13 @@ def load_base(recipe: Recipe, *, device: str | None = None) -> SentenceTransform
     return model
 
 
-def prompts(query_template: str) -> dict[str, str]:
-    """The prompts of a release: the first seen instruction of each stance as a prefix; queries and documents bare."""
-    named: dict[str, str] = {stance: query_prefix(query_template, seen_for(stance)[0].text) for stance in STANCES}
+def prompts(query_template: str, family: Literal["stance", "oblique"] = "stance") -> dict[str, str]:
+    """The prompts of a release as prefixes: the first seen instruction of each stance, or the instruction of each
+    oblique task; queries and documents bare."""
+    instructions: dict[str, str] = (
+        OBLIQUE_INSTRUCTIONS if family == "oblique" else {stance: seen_for(stance)[0].text for stance in STANCES}
+    )
+    named = {name: query_prefix(query_template, instruction) for name, instruction in instructions.items()}
     return named | {"query": "", "document": ""}
 
 

@@ -13,6 +13,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from dataset_builders.instructions import DEFAULT_QUERY_TEMPLATE, check_template
+from dataset_builders.sources.obliq_bench import ObliqueTaskName
 from dataset_builders.text import did_you_mean
 
 RECIPES = Path(__file__).parent / "recipes"
@@ -97,8 +98,13 @@ class DataEntry(_Strict):
     revision: str | None = Field(default=None, description="Commit of `repo`.")
     sha256: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$", description="Over the rows of `path`.")
     split: Literal["train", "validation", "test"] = "train"
+    task: ObliqueTaskName | None = Field(
+        default=None, description="Of oblique rows: take those of this task alone; rows that name none are of it."
+    )
     dose: int | None = Field(default=None, gt=0, description="Rows to draw; null: all.")
-    mode: Literal["blend", "replace"] = "blend"
+    mode: Literal["blend", "replace"] = Field(
+        default="blend", description="Of style pairs: beside the written queries of their task, or in their place."
+    )
 
     @model_validator(mode="after")
     def _one_origin(self) -> Self:
@@ -167,6 +173,11 @@ class Recipe(_Strict):
         if not data:
             raise ValueError("wanted at least one entry with a `repo` or a `path`")
         return data
+
+    @property
+    def replaces(self) -> bool:
+        """Whether style pairs take the place of the written queries of their task (O N.1)."""
+        return any(entry.mode == "replace" for entry in self.data)
 
     @property
     def hash(self) -> str:

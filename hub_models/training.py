@@ -42,7 +42,7 @@ from hub_models import trained_claims, training_data
 from hub_models.adapter import attach_lora
 from hub_models.batching import DistinctClaimBatchSampler
 from hub_models.cards import write_card
-from hub_models.encoder import load_base, missing_files
+from hub_models.encoder import load_base, missing_files, prompts
 from hub_models.manifest import (
     ADAPTER_NAME,
     FILE_NAME,
@@ -108,6 +108,7 @@ def _train(run: Path, recipe: Recipe, rows: TrainingSet, batch: int, state: Part
 
     model = load_base(recipe)
     _require_finite(model, recipe)
+    model.prompts = prompts(recipe.query_template, rows.family)
     attach_lora(model, recipe)
     arguments = _arguments(recipe, partial, batch, math.ceil(steps), sampler)
     trainer = _Trainer(
@@ -384,7 +385,7 @@ def _finish(
             raise OSError(f"writing {staged} failed, what was trained is kept: {error}") from None
     shutil.copy(partial / "train.log", staged)
     write_text(staged / "recipe.yaml", _public(recipe, rows).to_yaml())
-    trained_claims.write(staged, rows.triplets["claim"][:])
+    trained_claims.write(staged, rows.asked())
     manifest = _manifest(staged, model, recipe, rows, state)
     manifest.write(staged)
     write_card(staged)
@@ -424,7 +425,7 @@ def _public(recipe: Recipe, rows: TrainingSet) -> Recipe:
 
 def _manifest(staged: Path, model: SentenceTransformer, recipe: Recipe, rows: TrainingSet, state: Any) -> Manifest:
     losses = [entry["loss"] for entry in state.log_history if "loss" in entry]
-    curriculum = rows.parts[0].config
+    curriculum = rows.parts[0].config if rows.family == "stance" else None
     is_folder = Path(recipe.base).is_dir()
     return Manifest(
         name=f"{recipe.name}-lora" if curriculum in (None, "mixed_aug") else f"{recipe.name}-{curriculum}-lora",
