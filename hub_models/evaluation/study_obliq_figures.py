@@ -105,7 +105,7 @@ def _curve(axes: Axes, study: ObliqueStudyResults, points: dict[int, str], tasks
 
 
 def _value(study: ObliqueStudyResults, task: str, system: str) -> Spread | None:
-    return study.tasks[f"sample-obliq-{task}"].dense(system).value("overall", MAIN)
+    return study.of_sample()[task].dense(system).value("overall", MAIN)
 
 
 def _mean(found: Spread | None) -> float:

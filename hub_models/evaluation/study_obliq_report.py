@@ -16,7 +16,6 @@ from hub_models.evaluation.study_obliq_results import ObliqueStudyResults
 from hub_models.evaluation.study_results import ZERO_SHOT, Spread, StudyTask
 from hub_models.evaluation.study_text import budget, difference_text, made_by, spread_text, table, verdict
 
-WRITING = f"sample-obliq-{PAIRS}"
 NAMES = {
     ZERO_SHOT: "base, not trained",
     NO_PAIRS: "no pairs",
@@ -116,7 +115,7 @@ def _main(study: ObliqueStudyResults) -> Iterator[str]:
 
 def _answer(study: ObliqueStudyResults) -> Iterator[str]:
     """In words, what the interval of the task of the graph allows."""
-    task = study.tasks.get(WRITING)
+    task = study.of_sample().get(PAIRS)
     for system, what in ((PAIRS_, "The pairs"), (RANDOM, "The random graph")):
         pair = task.pair(system, NO_PAIRS) if task else None
         found = pair.difference("overall", MAIN) if pair else None
@@ -158,7 +157,7 @@ def _neighbours(study: ObliqueStudyResults) -> Iterator[str]:
 
 def _by_task(study: ObliqueStudyResults, systems: Sequence[str], *, others: bool = False) -> Iterator[str]:
     """A row a system, a column a task of the sample, and what the task of the graph gains."""
-    tasks = {task: study.tasks[f"sample-obliq-{task}"] for task in TASKS if f"sample-obliq-{task}" in study.tasks}
+    tasks = study.of_sample()
     rest = [task for task in tasks if task != PAIRS]
     header = ["", *tasks, *(["mean of the others"] if others else []), f"{PAIRS} against no pairs"]
     rows = []
@@ -175,10 +174,9 @@ def _by_task(study: ObliqueStudyResults, systems: Sequence[str], *, others: bool
 def _left_out(study: ObliqueStudyResults) -> Iterator[str]:
     """O's principal open evaluation: what a task's queries get from training on the others alone."""
     rows = []
-    for task in TASKS:
-        found = study.tasks.get(f"sample-obliq-{task}")
+    for task, found in study.of_sample().items():
         system = f"without-{task}"
-        if found is not None and system in study.systems:
+        if system in study.systems:
             values = [spread_text(_found(found, s)) for s in (ZERO_SHOT, system, PAIRS_)]
             rows.append([task, *values, _against(found, system, ZERO_SHOT), _against(found, system, PAIRS_)])
     if rows:
@@ -203,12 +201,11 @@ def _collapse(study: ObliqueStudyResults) -> Iterator[str]:
         "the most frequent one; the mean over the seeds. O's random graph had 20 of 512, one of them first for 366."
     )
     yield ""
-    names = [name for name in study.tasks if name.startswith("sample-")]
+    tasks = study.of_sample()
     rows = []
     for system in study.systems:
         cells = []
-        for name in names:
-            task = study.tasks[name]
+        for task in tasks.values():
             first = [f for f in (task.dense(system).first if _found(task, system) else []) if f is not None]
             if not first:
                 cells.append("n/a")
@@ -217,7 +214,7 @@ def _collapse(study: ObliqueStudyResults) -> Iterator[str]:
             share = sum(f.largest_share for f in first) / len(first)
             cells.append(f"{distinct:.1f} of {task.counts['queries']}, {share:.0%}")
         rows.append([label(system), *cells])
-    yield from table(["", *(name.removeprefix("sample-obliq-") for name in names)], rows)
+    yield from table(["", *tasks], rows)
 
 
 def _specialist(study: ObliqueStudyResults) -> Iterator[str]:
@@ -252,13 +249,13 @@ def _specialist(study: ObliqueStudyResults) -> Iterator[str]:
             f"{found.specialist} as the retriever of {found.task}, untrained: NDCG@10 {found.metrics[MAIN]:.3f}"
             f"{interval}{f'; {rest}' if rest else ''}."
         )
-    base = study.tasks[WRITING].runs if WRITING in study.tasks else []
-    bare = next((r for r in base if (r.system, r.strategy) == (ZERO_SHOT, "claim_only")), None)
+    own = study.of_sample().get(PAIRS)
+    bare = next((r for r in (own.runs if own else []) if (r.system, r.strategy) == (ZERO_SHOT, "claim_only")), None)
     if bare is not None:
         yield ""
         yield (
             "The second specialist as a retriever, if it is the base, is the base asked with the bare query: NDCG@10 "
-            f"{spread_text(bare.value('overall', MAIN))} on {WRITING}."
+            f"{spread_text(bare.value('overall', MAIN))} on the sample."
         )
 
 

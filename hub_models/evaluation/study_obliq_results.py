@@ -13,6 +13,8 @@ from dataset_builders.oblique.documents import Document
 from dataset_builders.oblique.purity import Probe, purity, read_vectors
 from dataset_builders.oblique.style_graph import STYLOMETRIC
 from dataset_builders.oblique.stylometry import stylometric
+from dataset_builders.sources import sample
+from dataset_builders.sources.obliq_bench import TASKS
 from hub_models.evaluation.metrics import Float32
 from hub_models.evaluation.oblique import ObliqueJudgements
 from hub_models.evaluation.oblique_metrics import MAIN
@@ -20,8 +22,10 @@ from hub_models.evaluation.oblique_ranking import per_query
 from hub_models.evaluation.oblique_runs import vector_scores
 from hub_models.evaluation.oblique_table import UNIT
 from hub_models.evaluation.significance import paired_difference
-from hub_models.evaluation.study_results import StudyResults, _Part
+from hub_models.evaluation.study_results import StudyResults, StudyTask, _Part
 from hub_models.retrieval.dense import DenseIndex
+
+SAMPLE_TASKS = f"{sample.NAME}-obliq-"
 
 DIRECT = ("ndcg_at_10_gold", "ndcg_at_50_gold", "recall_at_10_gold")
 
@@ -71,6 +75,11 @@ class ObliqueStudyResults(StudyResults):
     left_to_say: list[str]
     graphs: list[Graph]
     direct: list[Direct]
+
+    def of_sample(self) -> dict[str, StudyTask]:
+        """The sample's tasks by their own names, whatever the split."""
+        found = {name.partition(":")[0].removeprefix(SAMPLE_TASKS): name for name in self.tasks}
+        return {task: self.tasks[found[task]] for task in TASKS if task in found}
 
 
 def training_probe(documents: Sequence[Document]) -> Probe:
