@@ -212,7 +212,8 @@ def _specialists(grid: Grid, tasks: Tasks) -> tuple[list[Graph], list[Direct]]:
 
 
 def _probe(judged: ObliqueJudgements) -> Probe:
-    """A corpus whose labels are the groups of its queries: what is relevant together was written by one hand."""
+    """A corpus whose labels are the groups of its queries: what is relevant together was written by one hand. Documents
+    that are kept from one query together are parts of one longer text, and no neighbours."""
     labels = {
         judged.documents[column]: query.group
         for query, relevant in zip(judged.queries, judged.qrels["gold"], strict=True)
@@ -220,4 +221,8 @@ def _probe(judged: ObliqueJudgements) -> Probe:
         if grade > 0
     }
     texts = dict(zip(judged.documents, judged.texts, strict=True))
-    return Probe(judged.documents, labels, texts, {})
+    parts: dict[str, str] = {}
+    for columns in judged.excluded:
+        ids = [judged.documents[column] for column in columns]
+        parts |= dict.fromkeys(ids, min(ids)) if len(ids) > 1 else {}
+    return Probe(judged.documents, labels, texts, parts)

@@ -143,6 +143,10 @@ def test_a_corpus_is_labelled_by_what_is_relevant_together() -> None:
     probe = study_obliq._probe(judged)
     assert len(probe.ids) == 6 and len(set(probe.labels.values())) == 2
     assert "cars-0" not in probe.labels and probe.labels["cars-1"] == probe.labels["cars-2"]  # 0 is excluded
+    assert probe.sources == {}  # a document that is excluded alone has no siblings
+    texts = {i: f"text {i}" for i in "abcd"}
+    task = oblique_task(texts, {"q": "what"}, {"q": {"c": 1, "d": 1}}, {"q": {"b", "a"}}, task="writing")
+    assert study_obliq._probe(oblique.judge(task, "mine")).sources == {"a": "a", "b": "a"}
 
 
 # -- cells ---------------------------------------------------------------------------------------------------------
