@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from dataset_builders import builds
 from dataset_builders.oblique.documents import Document
 from dataset_builders.oblique.documents import load as load_documents
 from dataset_builders.sources.obliq_bench import TASKS
@@ -95,7 +96,7 @@ def test_seeds_draw_other_edges_and_come_after_the_systems_of_the_main_question(
 
 def test_rows_are_built_once(grid: Grid, monkeypatch: pytest.MonkeyPatch) -> None:
     first = grid.pairs(Pairs(), 0)
-    monkeypatch.setattr(study_obliq_grid.builds, "prepare", lambda *_, **__: pytest.fail("built again"))
+    monkeypatch.setattr(builds, "prepare", lambda *_, **__: pytest.fail("built again"))
     assert grid.pairs(Pairs(), 0) == first
 
 
@@ -308,8 +309,8 @@ def test_the_curves_are_those_of_the_sweeps(tmp_path: Path) -> None:
     figure = curves(made_study())
     assert figure is not None
     writing = figure.axes[0].lines[0]
-    assert writing.get_xdata().tolist() == [0, 96, 288]  # no pairs, an edge a document, the whole graph
-    assert writing.get_ydata().tolist() == pytest.approx([0.3, 0.35, 0.4])
+    assert np.asarray(writing.get_xdata()).tolist() == [0, 96, 288]  # no pairs, an edge a document, the whole graph
+    assert np.asarray(writing.get_ydata()).tolist() == pytest.approx([0.3, 0.35, 0.4])
     assert curves(made_study(systems=[ZERO_SHOT, "no-pairs", "pairs"])) is None
 
 
