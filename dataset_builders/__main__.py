@@ -25,7 +25,7 @@ from dataset_builders.oblique import purity as purity_of
 from dataset_builders.oblique import query_quality
 from dataset_builders.oblique.style_graph import K
 from dataset_builders.oblique.stylometry import STYLOMETRIC, stylometric
-from dataset_builders.oblique.training import Options
+from dataset_builders.oblique.training import Options, QueryForm
 from dataset_builders.schema import Lens
 from dataset_builders.text import did_you_mean
 
@@ -76,6 +76,9 @@ def build(
     k: Annotated[int, typer.Option(min=1, help="Neighbours a document in the style graph.")] = K,
     dose: Annotated[int | None, typer.Option(help="Edges of the style graph to draw; by default all.")] = None,
     random_graph: Annotated[bool, typer.Option("--random-graph", help="The control: positives at random.")] = False,
+    query_form: Annotated[
+        QueryForm, typer.Option(help="Query of a style pair: the anchor's style in words, or the anchor itself.")
+    ] = "description",
     approximate: Annotated[bool, typer.Option("--approximate", help="Approximate neighbours, for a million.")] = False,
     generate: Annotated[
         str | None, typer.Option(help="Model that writes new inversions, or oblique queries.", metavar="MODEL")
@@ -109,7 +112,7 @@ def build(
             alone = locked(out.with_name(f".{out.name}.generate.lock"))
         elif any(value is not None for value in (*asked.values(), cache)):
             raise ValueError("options of a language model without --generate MODEL")
-        options = Options(lens, documents, from_rank, vectors, k, dose, random_graph, approximate)
+        options = Options(lens, documents, from_rank, vectors, k, dose, random_graph, query_form, approximate)
         with alone as mine:
             if not mine:
                 raise ValueError(f"{out}: another build asks a language model for this folder; wait until it is done")

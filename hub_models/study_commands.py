@@ -12,6 +12,8 @@ from typing import Annotated
 
 import typer
 
+from dataset_builders.oblique.training import QueryForm
+
 app = typer.Typer(help="Train many systems with one budget, measure all on all sets, and report it as the papers do.")
 
 
@@ -96,6 +98,10 @@ def obliq(
         Path | None,
         typer.Option(exists=True, help="Rows of `build sample-obliq-queries --lens generic`, to hold against ours."),
     ] = None,
+    query_form: Annotated[
+        QueryForm,
+        typer.Option(help="What asks in a pair: its anchor's style in words, as in O, or its anchor."),
+    ] = "description",
     evaluate: Annotated[
         list[str] | None,
         typer.Option(
@@ -111,7 +117,8 @@ def obliq(
 
     with _told():
         written = studies.study_oblique(
-            out, recipe, seeds=1 if quick else seeds, specialist=specialist, generic=generic, further=evaluate or [],
+            out, recipe, seeds=1 if quick else seeds, specialist=specialist, generic=generic, query_form=query_form,
+            further=evaluate or [],
             split=split.value, quick=quick, overrides=overrides or [], command=_command(),
         )  # fmt: skip
     for path in written:

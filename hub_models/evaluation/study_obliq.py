@@ -19,6 +19,7 @@ from dataset_builders.oblique.purity import Probe
 from dataset_builders.oblique.read import PAIRS
 from dataset_builders.oblique.style_graph import STYLOMETRIC
 from dataset_builders.oblique.stylometry import stylometric
+from dataset_builders.oblique.training import QueryForm
 from dataset_builders.schema import Split
 from dataset_builders.sources import oblique as oblique_sources
 from dataset_builders.sources import sample
@@ -76,6 +77,7 @@ def study_oblique(
     seeds: int,
     specialist: Path | None,
     generic: Path | None,
+    query_form: QueryForm,
     further: Sequence[str],
     split: Split,
     quick: bool,
@@ -95,7 +97,7 @@ def study_oblique(
     check_own(out / RESULTS_NAME, ObliqueStudyResults)
     documents = [d for d in load_documents(sample.NAME) if d.task == PAIRS]
     second = BASE if specialist is None else specialist.stem.lower()
-    wanted = plans(len(documents), second=second, generic=generic is not None, quick=quick)
+    wanted = plans(len(documents), second=second, query_form=query_form, generic=generic is not None, quick=quick)
     specialists = {}
     if not quick:
         base = load_recipe(recipe, overrides).base
@@ -105,8 +107,8 @@ def study_oblique(
     graphs, found = _specialists(grid, own | others)
     missing = [] if generic is not None else [_GENERIC]
     results = run_study(
-        made, own, others, out, documents=len(documents), graphs=graphs, found=found, left_to_say=missing,
-        quick=quick, split=split, command=command,
+        made, own, others, out, documents=len(documents), query_form=query_form, graphs=graphs, found=found,
+        left_to_say=missing, quick=quick, split=split, command=command,
     )  # fmt: skip
     return [out / "report.md", out / RESULTS_NAME, *draw(results, out)]
 
@@ -125,6 +127,7 @@ def run_study(
     out: Path,
     *,
     documents: int,
+    query_form: QueryForm,
     graphs: Sequence[Graph],
     found: Sequence[Direct],
     left_to_say: Sequence[str] = (),
@@ -140,6 +143,7 @@ def run_study(
         others: Measured of the base and of the systems of `CENTRAL`.
         out: As in `study_cells.run_cell`.
         documents: Of the style graph.
+        query_form: Of the pairs, said in the results.
         graphs: Purity of the specialists.
         found: Specialists as retrievers.
         left_to_say: What is not measured, and why.
@@ -183,6 +187,7 @@ def run_study(
                 ),
                 planned=len(made),
                 documents=documents,
+                query_form=query_form,
                 left_to_say=list(left_to_say),
                 graphs=list(graphs),
                 direct=list(found),
@@ -212,8 +217,10 @@ def _specialists(grid: Grid, tasks: Tasks) -> tuple[list[Graph], list[Direct]]:
 
 
 def _probe(judged: ObliqueJudgements) -> Probe:
-    """A corpus whose labels are the groups of its queries: what is relevant together was written by one hand. Documents
-    that are kept from one query together are parts of one longer text, and no neighbours."""
+    """A corpus whose labels are the groups of its queries: what is relevant together was written by one hand.
+
+    Documents that are kept from one query together are parts of one longer text, and no neighbours.
+    """
     labels = {
         judged.documents[column]: query.group
         for query, relevant in zip(judged.queries, judged.qrels["gold"], strict=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dataset_builders import builds
@@ -18,7 +18,7 @@ from dataset_builders.folder import MANIFEST
 from dataset_builders.oblique.documents import Document
 from dataset_builders.oblique.read import PAIRS
 from dataset_builders.oblique.style_graph import STYLOMETRIC, K
-from dataset_builders.oblique.training import Options
+from dataset_builders.oblique.training import Options, QueryForm
 from dataset_builders.sources import sample
 from dataset_builders.sources.obliq_bench import TASKS
 from hub_models import training_data
@@ -45,6 +45,7 @@ class Pairs:
         random: The control: positives drawn at random.
         specialist: A name of `Grid.specialists`, or the built-in one.
         mode: Beside the written queries of the task, or in their place (O N.1).
+        query_form: What asks in a pair: the anchor's style in words (O equation 6), or the anchor itself.
     """
 
     k: int = K
@@ -52,6 +53,7 @@ class Pairs:
     random: bool = False
     specialist: str = STYLOMETRIC
     mode: str = "blend"
+    query_form: QueryForm = "description"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,14 @@ class Plan:
     generic: bool = False
 
 
-def plans(documents: int, *, second: str, generic: bool, quick: bool) -> list[Plan]:
+OTHER_FORM: dict[QueryForm, tuple[str, QueryForm]] = {
+    "description": ("passages", "passage"),
+    "passage": ("described", "description"),
+}
+"""The query form of a study to the system that has the other one, and that one."""
+
+
+def plans(documents: int, *, second: str, query_form: QueryForm, generic: bool, quick: bool) -> list[Plan]:
     """All systems of the study, those of `CENTRAL` first.
 
     The sweep over k keeps the dose at an edge a document, which every k can fill; the sweep over doses keeps k, and
@@ -73,15 +82,19 @@ def plans(documents: int, *, second: str, generic: bool, quick: bool) -> list[Pl
     Args:
         documents: Of the graph.
         second: Name of the second specialist.
+        query_form: Of all pairs but those of the system that is named after the other form.
         generic: Whether there are queries through the generic lens.
         quick: `QUICK` alone.
     """
-    found = [Plan(NO_PAIRS, None), Plan(PAIRS_, Pairs()), Plan(RANDOM, Pairs(random=True))]
-    found += [Plan(REPLACE, Pairs(mode="replace")), Plan(f"by-{second}", Pairs(specialist=second))]
-    found += [Plan(f"without-{task}", None if task == PAIRS else Pairs(), _others(task)) for task in _left_out()]
-    found += [Plan(f"dose-{dose}", Pairs(dose=dose)) for dose in doses(documents)]
-    found += [Plan(f"k-{k}", Pairs(k, documents)) for k in KS if k != K]
-    found += [Plan(GENERIC, Pairs(), generic=True)] if generic else []
+    pairs = Pairs(query_form=query_form)
+    name, other = OTHER_FORM[query_form]
+    found = [Plan(NO_PAIRS, None), Plan(PAIRS_, pairs), Plan(RANDOM, replace(pairs, random=True))]
+    found += [Plan(f"without-{task}", None if task == PAIRS else pairs, _others(task)) for task in _left_out()]
+    found += [Plan(REPLACE, replace(pairs, mode="replace")), Plan(name, replace(pairs, query_form=other))]
+    found += [Plan(f"by-{second}", replace(pairs, specialist=second))]
+    found += [Plan(f"dose-{dose}", replace(pairs, dose=dose)) for dose in doses(documents)]
+    found += [Plan(f"k-{k}", replace(pairs, k=k, dose=documents)) for k in KS if k != K]
+    found += [Plan(GENERIC, pairs, generic=True)] if generic else []
     return [plan for plan in found if not quick or plan.name in QUICK]
 
 
@@ -126,10 +139,13 @@ class Grid:
             ValueError: If the graph has fewer edges than the dose, or k does not leave a document out.
         """
         vectors = self.specialists.get(pairs.specialist)
-        options = Options(vectors=vectors, k=pairs.k, dose=pairs.dose, random_graph=pairs.random)
+        options = Options(
+            vectors=vectors, k=pairs.k, dose=pairs.dose, random_graph=pairs.random, query_form=pairs.query_form
+        )
         said = [pairs.specialist, f"k{pairs.k}"]
         said += [f"dose{pairs.dose}"] if pairs.dose is not None else []
         said += ["random"] if pairs.random else []
+        said += ["passages"] if pairs.query_form == "passage" else []
         said += [_digest(vectors)] if vectors is not None else []
         return self._build("obliq-style-pairs", options, seed, "-".join(["pairs", *said, f"seed{seed}"]))
 

@@ -11,7 +11,17 @@ from dataset_builders.sources.obliq_bench import TASKS
 from hub_models.evaluation.oblique_metrics import MAIN
 from hub_models.evaluation.oblique_table import FEW_GROUPS, UNIT
 from hub_models.evaluation.published import teacher_graph
-from hub_models.evaluation.study_obliq_grid import CENTRAL, GENERIC, KS, NO_PAIRS, PAIRS_, RANDOM, REPLACE, doses
+from hub_models.evaluation.study_obliq_grid import (
+    CENTRAL,
+    GENERIC,
+    KS,
+    NO_PAIRS,
+    OTHER_FORM,
+    PAIRS_,
+    RANDOM,
+    REPLACE,
+    doses,
+)
 from hub_models.evaluation.study_obliq_results import ObliqueStudyResults
 from hub_models.evaluation.study_results import ZERO_SHOT, Spread, StudyTask
 from hub_models.evaluation.study_text import budget, difference_text, made_by, spread_text, table, verdict
@@ -23,7 +33,12 @@ NAMES = {
     RANDOM: "random graph",
     REPLACE: "pairs in place of the task's queries",
     GENERIC: "generic lens",
+    "described": "pairs that ask in words",
+    "passages": "pairs that ask with the anchor",
 }
+
+
+_FORMS = tuple(name for name, _ in OTHER_FORM.values())
 
 
 def label(system: str) -> str:
@@ -80,6 +95,13 @@ def _head(study: ObliqueStudyResults) -> Iterator[str]:
         f"intervals over each {UNIT} (the attribute asked for) drawn anew; of fewer than {FEW_GROUPS} groups they "
         "come out too narrow. Attributes of test queries occur in no training row."
     )
+    yield ""
+    yield (
+        "A pair asks with the description of its anchor's style, as in O (equation 6)."
+        if study.query_form == "description"
+        else "A pair asks with its anchor itself, a passage, as the queries of writing do; in O it asks with the "
+        "description of the anchor's style (equation 6), which is the system *pairs that ask in words*."
+    )
     for line in study.left_to_say:
         yield ""
         yield line
@@ -124,7 +146,7 @@ def _answer(study: ObliqueStudyResults) -> Iterator[str]:
 
 
 def _teachers(study: ObliqueStudyResults) -> Iterator[str]:
-    systems = [s for s in study.systems if s in (ZERO_SHOT, *CENTRAL, REPLACE) or s.startswith("by-")]
+    systems = [s for s in study.systems if s in (ZERO_SHOT, *CENTRAL, REPLACE, *_FORMS) or s.startswith("by-")]
     yield from _by_task(study, systems)
     rows = teacher_graph()
     if rows:

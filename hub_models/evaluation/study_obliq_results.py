@@ -13,6 +13,7 @@ from dataset_builders.oblique.documents import Document
 from dataset_builders.oblique.purity import Probe, purity, read_vectors
 from dataset_builders.oblique.style_graph import STYLOMETRIC
 from dataset_builders.oblique.stylometry import stylometric
+from dataset_builders.oblique.training import QueryForm
 from dataset_builders.sources import sample
 from dataset_builders.sources.obliq_bench import TASKS
 from hub_models.evaluation.metrics import Float32
@@ -65,6 +66,7 @@ class ObliqueStudyResults(StudyResults):
     Attributes:
         planned: Cells of the whole grid; fewer trainings than that are a study that goes on.
         documents: Of the style graph.
+        query_form: Of the pairs of all systems but the one that is named after the other form.
         left_to_say: What was not measured, and why.
         graphs: Purity of the specialists.
         direct: Specialists as retrievers.
@@ -72,6 +74,7 @@ class ObliqueStudyResults(StudyResults):
 
     planned: int = Field(ge=1)
     documents: int
+    query_form: QueryForm
     left_to_say: list[str]
     graphs: list[Graph]
     direct: list[Direct]

@@ -42,14 +42,19 @@ def grid(tmp_path_factory: pytest.TempPathFactory) -> Grid:
     return Grid(tmp_path_factory.mktemp("grid"), documents(), {})
 
 
+def chosen_plans(names: set[str]) -> list[Plan]:
+    found = plans(96, second="x", query_form="description", generic=False, quick=False)
+    return [plan for plan in found if plan.name in names]
+
+
 # -- the grid ------------------------------------------------------------------------------------------------------
 
 
 def test_the_grid_holds_every_question_and_the_central_one_first() -> None:
-    found = plans(96, second="luar", generic=True, quick=False)
+    found = plans(96, second="luar", query_form="description", generic=True, quick=False)
     assert [p.name for p in found] == [
-        "no-pairs", "pairs", "random-graph", "replace", "by-luar", "without-writing", "without-twitter",
-        "without-math", "without-congress", "without-wildchat", "dose-48", "dose-96", "dose-192", "k-1", "k-5", "k-10",
+        "no-pairs", "pairs", "random-graph", "without-writing", "without-twitter", "without-math", "without-congress",
+        "without-wildchat", "replace", "passages", "by-luar", "dose-48", "dose-96", "dose-192", "k-1", "k-5", "k-10",
         "generic-lens",
     ]  # fmt: skip
     by_name = {p.name: p for p in found}
@@ -57,13 +62,13 @@ def test_the_grid_holds_every_question_and_the_central_one_first() -> None:
     assert by_name["without-writing"] == Plan("without-writing", None, ("twitter", "math", "congress", "wildchat"))
     assert by_name["without-math"].pairs == Pairs() and "math" not in by_name["without-math"].tasks
     assert by_name["random-graph"].pairs == Pairs(random=True)
-    quick = plans(96, second="luar", generic=True, quick=True)
-    assert [p.name for p in quick] == ["no-pairs", "pairs", "random-graph", "replace", "without-writing"]
+    quick = plans(96, second="luar", query_form="description", generic=True, quick=True)
+    assert [p.name for p in quick] == ["no-pairs", "pairs", "random-graph", "without-writing", "replace"]
 
 
 def test_systems_differ_in_the_rows_that_their_names_say(grid: Grid) -> None:
     wanted = {"no-pairs", "pairs", "random-graph", "replace", "without-writing", "k-1"}
-    chosen = [p for p in plans(96, second="x", generic=False, quick=False) if p.name in wanted]
+    chosen = chosen_plans(wanted)
     made = {c.system.name: c for c in cells(grid, chosen, "obliq-minilm", 1, [])}
     rows = {name: cell.rows.triplets for name, cell in made.items()}
     sizes = {"no-pairs": 468, "pairs": 756, "random-graph": 756, "replace": 660, "without-writing": 372, "k-1": 564}
@@ -83,7 +88,7 @@ def test_systems_differ_in_the_rows_that_their_names_say(grid: Grid) -> None:
 
 
 def test_seeds_draw_other_edges_and_come_after_the_systems_of_the_main_question(grid: Grid) -> None:
-    chosen = [p for p in plans(96, second="x", generic=False, quick=False) if p.name in {*CENTRAL, "dose-48"}]
+    chosen = chosen_plans({*CENTRAL, "dose-48"})
     made = cells(grid, chosen, "obliq-minilm", 2, ["learning_rate=1e-4"])
     assert [c.name for c in made] == [
         "no-pairs-seed0", "pairs-seed0", "random-graph-seed0", "no-pairs-seed1", "pairs-seed1", "random-graph-seed1",
@@ -92,6 +97,19 @@ def test_seeds_draw_other_edges_and_come_after_the_systems_of_the_main_question(
     assert all(c.recipe.learning_rate == 1e-4 and c.recipe.seed == int(c.name[-1]) for c in made)
     drawn = [c.rows.triplets["positive_id"][468:] for c in made[-2:]]
     assert len(drawn[0]) == len(drawn[1]) == 48 and drawn[0] != drawn[1]
+
+
+def test_pairs_ask_in_words_or_with_their_anchor(grid: Grid) -> None:
+    own = {d.document_id: d for d in documents()}
+    chosen = [p for p in plans(96, second="x", query_form="passage", generic=False, quick=False)]
+    by_name = {p.name: p for p in chosen}
+    assert by_name["described"].pairs == Pairs() and all(
+        p.pairs is None or p.pairs.query_form == "passage" for p in chosen if p.name != "described"
+    )
+    both = cells(grid, [by_name["pairs"], by_name["described"]], "obliq-minilm", 1, [])
+    for cell, form in zip(both, ("text", "description"), strict=True):
+        rows = [r for r in cell.rows.triplets if r["lens"] == "style"]
+        assert len(rows) == 288 and all(r["query"] == getattr(own[r["anchor_id"]], form) for r in rows)
 
 
 def test_rows_are_built_once(grid: Grid, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,7 +183,7 @@ def test_a_killed_study_has_said_what_it_knew_and_goes_on(
     tmp_path: Path, recipe: Path, grid: Grid, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(training, "gate", lambda *_, **__: None)
-    chosen = [p for p in plans(96, second="x", generic=False, quick=False) if p.name in {"no-pairs", "replace"}]
+    chosen = chosen_plans({"no-pairs", "replace"})
     made = cells(grid, chosen, str(recipe), 1, [])
     own: Tasks = {WRITING: oblique.judge(topical_task(), "sample")}
     others: Tasks = {"other-obliq-writing": oblique.judge(topical_task(3), "other")}
@@ -178,7 +196,8 @@ def test_a_killed_study_has_said_what_it_knew_and_goes_on(
         trained.append(folder.name)
         return train(cell, folder)
 
-    run = functools.partial(study_obliq.run_study, made, own, others, out, documents=96, graphs=[], found=[])
+    known: dict[str, Any] = {"documents": 96, "query_form": "description", "graphs": [], "found": []}
+    run = functools.partial(study_obliq.run_study, made, own, others, out, **known)
     monkeypatch.setattr(training, "train", dies)
     with pytest.raises(KeyboardInterrupt):
         run()
@@ -245,7 +264,7 @@ def made_study(**changes: Any) -> ObliqueStudyResults:
     known = {
         "recipe": "obliq-minilm", "base": "some/base", "base_revision": None, "quick": False, "split": "test",
         "seeds": [0, 1, 2], "systems": list(scores), "command": "python -m hub_models study obliq --out x",
-        "environment": {}, "trainings": [], "tasks": tasks, "planned": 3, "documents": 96,
+        "environment": {}, "trainings": [], "tasks": tasks, "planned": 3, "documents": 96, "query_form": "description",
         "left_to_say": ["No generic lens."], "graphs": [], "direct": [],
     }  # fmt: skip
     return ObliqueStudyResults(**(known | changes))
@@ -289,7 +308,7 @@ def test_the_published_teacher_rows_stand_beside_ours_and_are_those_of_the_paper
 def test_results_can_be_read_back_and_those_of_the_other_study_cannot(tmp_path: Path) -> None:
     made_study().write(tmp_path / RESULTS_NAME)
     assert ObliqueStudyResults.read(tmp_path / RESULTS_NAME) == made_study()
-    other = made_study().model_dump(exclude={"planned", "documents", "left_to_say", "graphs", "direct"})
+    other = made_study().model_dump(exclude={"planned", "documents", "query_form", "left_to_say", "graphs", "direct"})
     (tmp_path / "other.json").write_text(str(other).replace("'", '"'), encoding="utf-8")
     with pytest.raises(ValueError, match="no results file of a study"):
         ObliqueStudyResults.read(tmp_path / "other.json")
