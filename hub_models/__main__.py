@@ -27,15 +27,26 @@ def _main() -> None:
 @app.command()
 def plan(
     recipe: Annotated[str, typer.Argument(help="Name of a recipe, or a YAML file.")],
-    world_size: Annotated[int, typer.Option(min=1, help="Processes, one for each device.")] = 1,
+    world_size: Annotated[
+        int | None, typer.Option(min=1, help="Processes, one for each device; by default 1.")
+    ] = None,
+    config_file: Annotated[
+        Path | None,
+        typer.Option(help="Or as many as this file of accelerate starts, as hub_models/accelerate/*.yaml."),
+    ] = None,
     overrides: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE")] = None,
 ) -> None:
     """Print what a run takes: parameters, memory, steps, tokens, negatives."""
     from hub_models.plan import plan as make
+    from hub_models.plan import processes_of
     from hub_models.recipe import load_recipe
 
     try:
-        typer.echo(make(load_recipe(recipe, overrides or []), world_size).table())
+        made = load_recipe(recipe, overrides or [])
+        if world_size is not None and config_file is not None:
+            raise ValueError(f"got --world-size {world_size} and --config-file {config_file}, wanted one of them")
+        processes = processes_of(config_file) if config_file is not None else world_size or 1
+        typer.echo(make(made, processes).table())
     except (ValueError, OSError) as error:
         raise typer.BadParameter(str(error)) from None
 

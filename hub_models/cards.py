@@ -11,7 +11,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,19 @@ from huggingface_hub import ModelCardData, constants
 from huggingface_hub.repocard import REGEX_YAML_BLOCK
 
 from dataset_builders.atomic import write_text
-from dataset_builders.instructions import UNSEEN, query_prefix
+from dataset_builders.instructions import OBLIQUE_INSTRUCTIONS, UNSEEN, query_prefix
 from dataset_builders.markdown import cell as cell  # for those who write a cell of their own
 from dataset_builders.markdown import literal, template
-from hub_models.card_results import COST_COLUMNS, cost_rows, evaluation_results, task_table
+from hub_models.card_results import (
+    COST_COLUMNS,
+    OBLIQUE_COLUMNS,
+    cost_rows,
+    evaluation_results,
+    oblique_table,
+    task_table,
+)
 from hub_models.evaluation.report import COLUMNS
-from hub_models.evaluation.results import Results
+from hub_models.evaluation.results import Results, TaskResult
 from hub_models.manifest import ADAPTER_NAME, Manifest, check_adapter, is_machine_path
 from hub_models.recipe import Recipe, load_recipe
 from hub_models.requirements import REQUIREMENTS
@@ -42,7 +49,8 @@ PERMISSIVE = frozenset(
     {"apache-2.0", "mit", "bsd-2-clause", "bsd-3-clause", "cc0-1.0", "cc-by-3.0", "cc-by-4.0", "cdla-permissive-2.0"}
 )
 
-_TAGS = ("sentence-transformers", "sentence-similarity", "feature-extraction", "lora", "stance", "argument-retrieval")
+_TAGS = ("sentence-transformers", "sentence-similarity", "feature-extraction", "lora")
+_FAMILY_TAGS = {"stance": ("stance", "argument-retrieval"), "oblique": ("oblique-retrieval",)}
 
 # By the end of a figure's name.
 _ALT = {
@@ -100,6 +108,14 @@ def search_snippet(run_dir: Path | str) -> str:
     """A shell command that searches with the adapter of ``run_dir`` and runs as printed, in any shell, offline."""
     at_home = Path(constants.HF_HUB_CACHE) == Path(constants.HF_HOME) / "hub"
     cache = f"HF_HOME={_quoted(constants.HF_HOME)}" if at_home else f"HF_HUB_CACHE={_quoted(constants.HF_HUB_CACHE)}"
+    if Manifest.read(run_dir).family == "oblique":
+        lines = f"""\
+from hub_models import ObliqueSearch
+texts = ["Another meeting about meetings. Bliss.", "The bakery on the corner opens at six."]
+search = ObliqueSearch({literal(os.path.abspath(run_dir))}, texts, task="twitter")
+for hit in search.search("The writer is tired of meetings and hides it behind praise.", k=1):
+    print(f"{{hit.score:.3f}}  {{hit.text}}")"""
+        return f"{cache} HF_HUB_OFFLINE=1 {_quoted(sys.executable)} - <<'PY'\n{lines}\nPY"
     return f"""\
 {cache} HF_HUB_OFFLINE=1 {_quoted(sys.executable)} - <<'PY'
 from hub_models import StanceSearch
@@ -169,9 +185,11 @@ def _inside(run_dir: Path, paths: Iterable[Path]) -> list[str]:
 
 
 def _render(manifest: Manifest, recipe: Recipe, results: Results | None, drawn: list[str]) -> str:
-    tables = [task_table(name, task) for name, task in results.tasks.items()] if results else []
+    is_oblique = manifest.family == "oblique"
+    table_of: Callable[[str, TaskResult], Any] = oblique_table if is_oblique else task_table
+    tables = [table_of(name, task) for name, task in results.tasks.items()] if results else []
     example = next(i for i in UNSEEN if i.stance == "attack").text
-    return template("model.md.j2").render(
+    return template("oblique_model.md.j2" if is_oblique else "model.md.j2").render(
         m=manifest,
         base_is_public=_is_public(manifest),
         # Until the release has a Hub id, a snippet is run inside the folder: true wherever the folder goes.
@@ -180,8 +198,10 @@ def _render(manifest: Manifest, recipe: Recipe, results: Results | None, drawn: 
         # The positives of the other rows, and the negatives of all rows.
         negatives=recipe.global_batch * (1 + recipe.negatives_per_anchor) - 1,
         tables=[table for table in tables if table is not None],
-        columns=COLUMNS,
-        cost=cost_rows(results),
+        columns=OBLIQUE_COLUMNS if is_oblique else COLUMNS,
+        tasks=list(OBLIQUE_INSTRUCTIONS),
+        revision=f', revision="{manifest.tag}"' if manifest.repo_id and manifest.tag else "",
+        cost=[row for row in cost_rows(results) if not is_oblique or row.label.startswith("NanoBEIR")],
         cost_columns=COST_COLUMNS,
         figures=[(path, _alt(path)) for path in drawn],
         licence=release_licence(manifest),
@@ -202,7 +222,7 @@ def _metadata(old: str, manifest: Manifest, results: Results | None, path: Path)
     ours: dict[str, Any] = {
         "library_name": "sentence-transformers",
         "pipeline_tag": "sentence-similarity",
-        "tags": list(dict.fromkeys([*_tags(kept, path), *_TAGS])),
+        "tags": list(dict.fromkeys([*_tags(kept, path), *_TAGS, *_FAMILY_TAGS[manifest.family]])),
     }
     if _is_public(manifest):
         ours |= {"base_model": manifest.base, "base_model_relation": "adapter"}
@@ -221,7 +241,9 @@ def _metadata(old: str, manifest: Manifest, results: Results | None, path: Path)
         raise ValueError(
             f"{path}: its metadata are none of a model card ({error}); repair or remove the head"
         ) from None
-    if results is not None and (entries := evaluation_results(results)):
+    if results is not None and (
+        entries := evaluation_results(results, OBLIQUE_COLUMNS if manifest.family == "oblique" else COLUMNS)
+    ):
         data.model_name, data.eval_results = manifest.name, entries
     return f"---\n{data.to_yaml(original_order=[*kept, *chosen, *ours])}\n---\n"
 

@@ -94,8 +94,11 @@ class Manifest(BaseModel):
         base_revision: Commit of the base; None where it is not known.
         base_licence: Licence of the base; None where it is not known.
         query_template: How an instruction and a claim become a query, ending in ``{claim}``.
-        prompts: The prompts that the folder carries: ``support``, ``attack``, ``query``, ``document``.
+        prompts: The prompts that the folder carries: ``support``, ``attack``, ``query``, ``document``; of an oblique
+            model the tasks' in place of the first two.
         max_seq_length: Tokens after which a text is cut.
+        max_query_length: Tokens after which a query of an oblique search is cut, where that is earlier.
+        code_revision: Commit of the base whose own code loading runs; None where it runs none.
         pooling: Pooling mode, such as ``mean``, ``cls`` or ``lasttoken``.
         seed: Seed of the run.
         recipe_sha256: Hash of the resolved recipe.
@@ -131,6 +134,8 @@ class Manifest(BaseModel):
     steps: NonNegativeInt
     train_loss: FiniteFloat | None
     versions: dict[str, str]
+    max_query_length: PositiveInt | None = None
+    code_revision: str | None = None
     lambda_model: dict[str, JsonValue] | None = None
     rerank_policy: dict[str, JsonValue] | None = None
     adapter_scale: FiniteFloat | None = None
@@ -149,6 +154,11 @@ class Manifest(BaseModel):
                 "give the base by its Hub id, or write status 'local'"
             )
         return self
+
+    @property
+    def family(self) -> Literal["stance", "oblique"]:
+        """Which kind of search the model is for, as its prompts say."""
+        return "stance" if "attack" in self.prompts else "oblique"
 
     @classmethod
     def read(cls, run_dir: Path | str) -> Self:

@@ -127,6 +127,11 @@ class Recipe(_Strict):
         dense: Output width of the base's projection after pooling, which stays frozen; null where it has none.
         end_token: The token whose vector last-token pooling reads; appended to each text, also to a truncated one.
         max_seq_length: In tokens; texts are cut there. Never above what the base can take.
+        max_query_length: In tokens, template included: where oblique *search* cuts its queries (O 4), at a lower place
+            than training does; null: at ``max_seq_length``.
+        bidirectional: Refuse a base whose early tokens do not see late ones. The code that makes a decoder look both
+            ways may fail to with another version of transformers, without a word.
+        trust_remote_code: The Hub id of ``base`` once more, if code from its repository may run here; else null.
         query_template: Formats a query from ``{instruction}`` and ``{claim}``; documents are bare.
         global_batch: Rows that see each other in one step: per-device batch × processes.
         accumulation: Steps whose gradients are summed before the optimiser moves; not part of ``global_batch``.
@@ -145,6 +150,9 @@ class Recipe(_Strict):
     dense: int | None = Field(default=None, gt=0)
     end_token: str | None = None
     max_seq_length: int = Field(gt=3)
+    max_query_length: int | None = Field(default=None, gt=3)
+    bidirectional: bool = False
+    trust_remote_code: str | None = None
     query_template: str = DEFAULT_QUERY_TEMPLATE
     lora: Lora
     loss: Loss = Loss()
@@ -173,6 +181,20 @@ class Recipe(_Strict):
         if not data:
             raise ValueError("wanted at least one entry with a `repo` or a `path`")
         return data
+
+    @model_validator(mode="after")
+    def _fitting_names_and_lengths(self) -> Self:
+        if self.trust_remote_code not in (None, self.base):
+            raise ValueError(
+                f"got trust_remote_code {self.trust_remote_code!r} for the base {self.base!r}, wanted the base's own "
+                "name, whose code is to run, or null"
+            )
+        if (self.max_query_length or 0) > self.max_seq_length:
+            raise ValueError(
+                f"got max_query_length {self.max_query_length} above max_seq_length {self.max_seq_length}, wanted at "
+                "most that; null cuts queries there"
+            )
+        return self
 
     @property
     def replaces(self) -> bool:
@@ -219,7 +241,10 @@ class Recipe(_Strict):
 
 
 # What describes the base and not the task: another base does not inherit it.
-_OF_THE_BASE = ("base_revision", "architecture", "pooling", "dense", "end_token", "query_template", "hub_id")
+_OF_THE_BASE = (
+    *("base_revision", "architecture", "pooling", "dense", "end_token", "query_template", "hub_id"),
+    *("bidirectional", "trust_remote_code"),
+)
 
 
 def recipe_names() -> list[str]:

@@ -76,12 +76,15 @@ def release(
 def verify(
     repo_id: Annotated[str, typer.Argument(help="A release on the Hub: organisation/name.")],
     revision: Annotated[str | None, typer.Option(help="Branch, tag or commit; the newest by default.")] = None,
+    trust_remote_code: Annotated[
+        str | None, typer.Option(help="Base whose own code may run here, by its Hub id.", metavar="ORG/NAME")
+    ] = None,
 ) -> None:
     """Load a release as a stranger does, check its files, and compare its vectors with the trained model's."""
     with _told(repo_id, "verify"):
         from hub_models import verify as verification
 
-        typer.echo(verification.verify(repo_id, revision).line())
+        typer.echo(verification.verify(repo_id, revision, trust_remote_code=trust_remote_code).line())
 
 
 @app.command()

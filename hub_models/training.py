@@ -38,11 +38,11 @@ from transformers import ProgressCallback, TrainerCallback
 
 from dataset_builders.atomic import write_text
 from dataset_builders.lock import locked
-from hub_models import trained_claims, training_data
+from hub_models import remote_code, trained_claims, training_data
 from hub_models.adapter import attach_lora
 from hub_models.batching import DistinctClaimBatchSampler
 from hub_models.cards import write_card
-from hub_models.encoder import load_base, missing_files, prompts
+from hub_models.encoder import find, load_base, missing_files, prompts
 from hub_models.manifest import (
     ADAPTER_NAME,
     FILE_NAME,
@@ -385,7 +385,7 @@ def _finish(
             raise OSError(f"writing {staged} failed, what was trained is kept: {error}") from None
     shutil.copy(partial / "train.log", staged)
     write_text(staged / "recipe.yaml", _public(recipe, rows).to_yaml())
-    trained_claims.write(staged, rows.asked())
+    trained_claims.write(staged, rows.trained_on())
     manifest = _manifest(staged, model, recipe, rows, state)
     manifest.write(staged)
     write_card(staged)
@@ -427,15 +427,21 @@ def _manifest(staged: Path, model: SentenceTransformer, recipe: Recipe, rows: Tr
     losses = [entry["loss"] for entry in state.log_history if "loss" in entry]
     curriculum = rows.parts[0].config if rows.family == "stance" else None
     is_folder = Path(recipe.base).is_dir()
+    base_revision = recipe.base_revision or getattr(model.transformers_model.config, "_commit_hash", None)
+    own_code = remote_code.allowed(
+        recipe.base, find(recipe.base, "config.json", base_revision), recipe.trust_remote_code
+    )
     return Manifest(
         name=f"{recipe.name}-lora" if curriculum in (None, "mixed_aug") else f"{recipe.name}-{curriculum}-lora",
         status="local" if is_folder else "trained",
         base=recipe.base,
-        base_revision=recipe.base_revision or getattr(model.transformers_model.config, "_commit_hash", None),
+        base_revision=base_revision,
         base_licence=None if is_folder else _licence(recipe.base),
         query_template=recipe.query_template,
         prompts=model.prompts,
         max_seq_length=model.max_seq_length,
+        max_query_length=recipe.max_query_length,
+        code_revision=(base_revision or "a folder") if own_code else None,
         pooling=next(m.pooling_mode for m in model if isinstance(m, Pooling)),
         seed=recipe.seed,
         recipe_sha256=recipe.hash,

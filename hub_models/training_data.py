@@ -66,6 +66,11 @@ class TrainingSet:
         texts: list[str] = self.triplets["query" if self.family == "oblique" else "claim"][:]
         return texts
 
+    def trained_on(self) -> list[str]:
+        """The texts by which an evaluation knows that it asks about what was trained on: claims, or oblique queries
+        and the documents that are right for them, which may be queries elsewhere."""
+        return [*self.asked(), *(self.triplets["positive"][:] if self.family == "oblique" else [])]
+
     def columns(self, query_template: str, negatives: int) -> Dataset:
         """The texts that reach the tokenizer: ``anchor``, ``positive``, ``negative_1`` to ``negative_n``, no others.
 

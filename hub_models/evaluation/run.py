@@ -75,6 +75,7 @@ def evaluate_model(
     oblique_variants: Sequence[ObliqueVariant] = (),
     ablation: bool = False,
     query_template: str | None = None,
+    trust_remote_code: str | None = None,
 ) -> Evaluation:
     """Measure a model, and a baseline to compare it with, on some tasks.
 
@@ -93,6 +94,7 @@ def evaluate_model(
         oblique_variants: The same of oblique tasks, beside their first run. The baseline is measured without them.
         ablation: Delete the words of stance queries one at a time, of model and baseline (`ablation`).
         query_template: Formats the model's queries in place of its own template: of a base, that of its adapters.
+        trust_remote_code: The base whose own code may run, see `encoder.load`.
 
     Raises:
         FileNotFoundError: If a model, a results file or a baseline's per-query values are not there.
@@ -130,14 +132,14 @@ def evaluate_model(
         other_folder = out / "baseline" if out else default_folder(baseline)
         check_writable(other_folder)
     check_writable(folder)
-    measurable = LateInteraction(model) if late_interaction else system(model, cache)
+    measurable = LateInteraction(model) if late_interaction else system(model, cache, trust_remote_code)
     if query_template is not None and isinstance(measurable, Encoder):
         measurable.query_template = query_template
     refused = [v for v in variants if not (isinstance(measurable, Encoder) and v.takes(measurable))]
     if refused:
         raise ValueError(f"{model}: got {_named(refused)}, wanted what this model can do; {refused[0].needs}")
     if baseline is not None and other_folder is not None and other is None:
-        reference = system(baseline, cache)
+        reference = system(baseline, cache, trust_remote_code)
         taken = [v for v in variants if isinstance(reference, Encoder) and v.takes(reference)]
         other = _measure(reference, tasks, other_folder, taken, ablation=ablation)
     base = reference if isinstance(reference, Encoder) and reference.is_base_of(measurable) else None
@@ -150,7 +152,9 @@ def evaluate_model(
     return Evaluation(results, folder, other, other_folder, tasks)
 
 
-def share_encoding(model: str, tasks: Tasks, cache: Path | None, baseline: str | None = None) -> bool:
+def share_encoding(
+    model: str, tasks: Tasks, cache: Path | None, baseline: str | None = None, trust_remote_code: str | None = None
+) -> bool:
     """Do a further process's part of an evaluation: encode the texts of oblique tasks into the cache that all share.
 
     Returns:
@@ -165,7 +169,7 @@ def share_encoding(model: str, tasks: Tasks, cache: Path | None, baseline: str |
     if rank == 0:
         return False
     for name in [*([] if baseline is None or baseline.endswith(".json") else [baseline]), model]:  # as the first does
-        measurable = system(name, cache)
+        measurable = system(name, cache, trust_remote_code)
         for judged in tasks.values():
             if isinstance(measurable, Encoder) and isinstance(judged, ObliqueJudgements):
                 measurable.share(judged)
@@ -220,10 +224,14 @@ def _measure(
 
 def _is_of(task: TaskResult, judged: Task, measurable: System) -> bool:
     """Whether the first runs of a task are those of this data, template and way of scoring."""
-    return not nanobeir.is_missing(task) and (task.revision, task.query_template, task.runs[0].params) == (
+    cut = measurable.max_query_length if isinstance(measurable, Encoder) else None
+    cut = cut if isinstance(judged, ObliqueJudgements) else None
+    found = (task.revision, task.query_template, task.runs[0].params, task.counts.get("query_tokens"))
+    return not nanobeir.is_missing(task) and found == (
         judged.revision,
         measurable.query_template,
         measurable.params,
+        cut,
     )
 
 
@@ -231,6 +239,10 @@ def _task(measurable: System, judged: Task, name: str) -> TaskResult:
     counts = judged.counts()
     if isinstance(measurable, Encoder) and isinstance(judged, Judgements):
         counts["trained_on"] = len(measurable.trained_claims & trained_claims.ids(c.claim for c in judged.claims))
+    if isinstance(measurable, Encoder) and isinstance(judged, ObliqueJudgements):
+        counts["trained_on"] = len(measurable.trained_claims & trained_claims.ids(q.text for q in judged.queries))
+        if measurable.max_query_length is not None:
+            counts["query_tokens"] = measurable.max_query_length
     sizes = ", ".join(f"{counts[unit]} {unit}" for unit in ("queries", "documents", "datasets") if unit in counts)
     logger.info("%s on %s: %s", measurable.info.id, name, sizes)
     return TaskResult(

@@ -13,10 +13,10 @@ import numpy as np
 from sentence_transformers import SentenceTransformer
 from tqdm import tqdm
 
-from dataset_builders.instructions import DEFAULT_QUERY_TEMPLATE, format_query, seen_for
+from dataset_builders.instructions import DEFAULT_QUERY_TEMPLATE, OBLIQUE_INSTRUCTIONS, format_query, seen_for
 from hub_models.adapter import adapter_layers, adapter_off, adapter_scaled
 from hub_models.corpus import encode_corpus
-from hub_models.encoder import load, query_template_of
+from hub_models.encoder import cut_at, load, max_query_length_of, query_template_of
 from hub_models.retrieval.adaptive import features
 from hub_models.retrieval.dense import DenseIndex, Float32
 from hub_models.retrieval.fusion import check_weight, fuse
@@ -42,6 +42,7 @@ class TextSearch:
     query_template: str
     _model: SentenceTransformer
     _known: Stored
+    _query_length: int | None
 
     def __init__(
         self,
@@ -57,8 +58,9 @@ class TextSearch:
         if isinstance(model, TextSearch):
             self._known, self._lock = model._known, model._lock
             self._model, self.query_template = model._model, model.query_template
+            self._query_length = model._query_length
         elif isinstance(model, SentenceTransformer):
-            self._known = Stored(Levers(), None)
+            self._known, self._query_length = Stored(Levers(), None), None
             self._model, self.query_template = model, _template_of_prompts(model)
         else:
             self._known = stored(model)
@@ -67,6 +69,7 @@ class TextSearch:
         self.documents = texts if isinstance(texts, Documents) else Documents(texts)
         if not isinstance(model, (TextSearch, SentenceTransformer)):
             self._model, self.query_template = load(model), query_template_of(model)
+            self._query_length = max_query_length_of(model)
         self._base: DenseIndex | None = None
         self._encode_documents()
 
@@ -136,7 +139,8 @@ class TextSearch:
 
     def _rank(self, instruction: str, words: str, hybrid: Hybrid, with_bm25: bool) -> Ranking:
         """Rank by a checked query: ``words`` is what stands behind the instruction, and all that BM25 gets."""
-        vector = self.encode([format_query(self.query_template, instruction, words)])
+        with self._lock, cut_at(self._model, self._query_length):
+            vector = self.encode([format_query(self.query_template, instruction, words)])
         dense = self._dense.scores(vector)[0].astype(np.float64)
         scored = self._anchored(dense, words)
         index = self.documents.bm25 if hybrid or with_bm25 else None
@@ -162,7 +166,9 @@ def check_k(k: object) -> None:
 
 
 def _template_of_prompts(model: SentenceTransformer) -> str:
-    """A release stores its template with the first seen instruction filled in, as a prompt; take it out again."""
-    first = seen_for("attack")[0].text
-    prefix = (model.prompts or {}).get("attack") or ""
-    return prefix.replace(first, "{instruction}") + "{claim}" if first in prefix else DEFAULT_QUERY_TEMPLATE
+    """A release stores its template with an instruction filled in, as a prompt; take it out again."""
+    for name, first in (("attack", seen_for("attack")[0].text), *OBLIQUE_INSTRUCTIONS.items()):
+        prefix = (model.prompts or {}).get(name) or ""
+        if first in prefix:
+            return prefix.replace(first, "{instruction}") + "{claim}"
+    return DEFAULT_QUERY_TEMPLATE
