@@ -13,7 +13,6 @@ from pathlib import Path
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
-from dataset_builders.atomic import write_text
 from dataset_builders.oblique.documents import load as load_documents
 from dataset_builders.oblique.purity import Probe
 from dataset_builders.oblique.read import PAIRS
@@ -89,8 +88,6 @@ def study_oblique(
     Returns:
         ``report.md``, ``results.json`` and the figures.
     """
-    from hub_models.evaluation.study_obliq_figures import draw
-
     own = load_tasks([f"{sample.NAME}-obliq-{task}" for task in TASKS], None, split)
     others = further_sets(further, split)
     check_writable(out)
@@ -106,11 +103,11 @@ def study_oblique(
     made = cells(grid, wanted, recipe, seeds, overrides)
     graphs, found = _specialists(grid, own | others)
     missing = [] if generic is not None else [_GENERIC]
-    results = run_study(
+    pictures = run_study(
         made, own, others, out, documents=len(documents), query_form=query_form, graphs=graphs, found=found,
         left_to_say=missing, quick=quick, split=split, command=command,
     )  # fmt: skip
-    return [out / "report.md", out / RESULTS_NAME, *draw(results, out)]
+    return [out / "report.md", out / RESULTS_NAME, *pictures]
 
 
 _GENERIC = (
@@ -134,8 +131,8 @@ def run_study(
     quick: bool = False,
     split: str = "test",
     command: str = "",
-) -> ObliqueStudyResults:
-    """Train and measure what is not done yet; after each cell write ``results.json`` and ``report.md``.
+) -> list[Path]:
+    """Train and measure what is not done yet; after each cell write ``results.json``, ``report.md`` and the figures.
 
     Args:
         made: From `study_obliq_grid.cells`.
@@ -151,17 +148,21 @@ def run_study(
         split: Of the sets, said in the results.
         command: That made it, said in the results.
 
+    Returns:
+        The figures.
+
     Raises:
         ValueError: As `training.train` and `evaluate_model` do.
         RuntimeError: As `training.train` does.
         OSError: If something cannot be written.
     """
-    from hub_models.evaluation.study_obliq_report import report
+    from hub_models.evaluation.study_obliq_figures import draw
 
     base = made[0].recipe
     measured = measure_base(base, own | others, out)
     folders: dict[str, list[Path]] = {ZERO_SHOT: [out / "cells" / ZERO_SHOT]}
     trainings: list[Training] = []
+    pictures: list[Path] = []
     with logging_redirect_tqdm():
         for cell in tqdm(made, desc="study", unit=" cells"):
             folder, trained = run_cell(cell, own | others if cell.system.name in CENTRAL else own, out)
@@ -193,8 +194,8 @@ def run_study(
                 direct=list(found),
             )
             results.write(out / RESULTS_NAME)
-            write_text(out / "report.md", report(results))
-    return results
+            pictures = draw(results, out)
+    return pictures
 
 
 def _specialists(grid: Grid, tasks: Tasks) -> tuple[list[Graph], list[Direct]]:

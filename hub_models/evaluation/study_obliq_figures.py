@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from dataset_builders.atomic import write_text
 from dataset_builders.oblique.read import PAIRS
 from dataset_builders.oblique.style_graph import K
-from dataset_builders.sources.obliq_bench import TASKS
 from hub_models.evaluation.figures import STYLE, save
 from hub_models.evaluation.oblique_metrics import MAIN
 from hub_models.evaluation.study_obliq_grid import CENTRAL, KS, NO_PAIRS, PAIRS_, doses
@@ -49,15 +48,16 @@ def systems(study: ObliqueStudyResults) -> Figure:
     figure = Figure(figsize=(9.0, 3.4), layout="constrained")
     axes = figure.subplots()
     shown = [s for s in (ZERO_SHOT, *CENTRAL) if s in study.systems]
+    tasks = list(study.of_sample())
     width = 0.8 / len(shown)
     for i, system in enumerate(shown):
-        found = [_value(study, task, system) for task in TASKS]
-        places = [x + (i - (len(shown) - 1) / 2) * width for x in range(len(TASKS))]
+        found = [_value(study, task, system) for task in tasks]
+        places = [x + (i - (len(shown) - 1) / 2) * width for x in range(len(tasks))]
         axes.bar(places, [_mean(f) for f in found], 0.92 * width, label=label(system))
         for x, spread in zip(places, found, strict=True):
             seeds = _seeds(spread)
             axes.plot([x] * len(seeds), seeds, ".", color="black", markersize=4)
-    axes.set_xticks(range(len(TASKS)), TASKS)
+    axes.set_xticks(range(len(tasks)), tasks)
     axes.set_ylabel("NDCG@10")
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize=8)
@@ -83,7 +83,7 @@ def curves(study: ObliqueStudyResults) -> Figure | None:
     grid = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
     for axes, (name, points) in zip(grid, panels, strict=True):
         _curve(axes, study, points, [PAIRS], PAIRS)
-        _curve(axes, study, points, [task for task in TASKS if task != PAIRS], _OTHERS)
+        _curve(axes, study, points, [task for task in study.of_sample() if task != PAIRS], _OTHERS)
         axes.set_xlabel(name)
         axes.set_xticks(list(points))
         axes.spines[["top", "right"]].set_visible(False)

@@ -207,7 +207,8 @@ def test_a_killed_study_has_said_what_it_knew_and_goes_on(
 
     monkeypatch.setattr(training, "train", train)
     adapter = (out / "runs" / "no-pairs-seed0" / "adapter_model.safetensors").stat().st_mtime_ns
-    results = run()
+    assert [p.name for p in run()] == ["systems.png"]
+    results = ObliqueStudyResults.read(out / RESULTS_NAME)
     assert (out / "runs" / "no-pairs-seed0" / "adapter_model.safetensors").stat().st_mtime_ns == adapter
     assert [(t.system, t.rows) for t in results.trainings] == [("no-pairs", 468), ("replace", 660)]
     assert [run.system for run in results.tasks["other-obliq-writing"].runs if run.strategy == "dense"] == [
