@@ -63,7 +63,7 @@ def test_the_grid_holds_every_question_and_the_central_one_first() -> None:
     assert by_name["without-math"].pairs == Pairs() and "math" not in by_name["without-math"].tasks
     assert by_name["random-graph"].pairs == Pairs(random=True)
     quick = plans(96, second="luar", query_form="description", generic=True, quick=True)
-    assert [p.name for p in quick] == ["no-pairs", "pairs", "random-graph", "without-writing", "replace"]
+    assert [p.name for p in quick] == ["no-pairs", "pairs", "random-graph", "without-writing"]
 
 
 def test_systems_differ_in_the_rows_that_their_names_say(grid: Grid) -> None:
