@@ -215,8 +215,9 @@ def pair_rows(documents: list[Document], model: LanguageModel | None, options: O
     if options.random_graph:
         edges = randomise(edges, ids, negatives, seed)
     anchors = [own[i] for i in dict.fromkeys(edge.anchor for edge in edges)]
+    stages: dict[str, Written] = {}
     if options.query_form == "passage":
-        queries, stages = {d.document_id: d.text for d in anchors}, {}
+        queries = {d.document_id: d.text for d in anchors}
     else:
         queries, stages = _styles(anchors, model)
     rows = []
