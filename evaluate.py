@@ -15,6 +15,7 @@ from typing import Annotated
 
 import typer
 
+from dataset_builders.terminal import print_any_text
 from hub_models.hub_cache import use_project_cache
 
 app = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
@@ -210,4 +211,5 @@ def main(
 
 
 if __name__ == "__main__":
+    print_any_text()
     app()

@@ -1,18 +1,15 @@
-"""What evaluation costs beyond encoding each distinct text once: metrics, intervals and files on 2,048 documents.
+"""Stance evaluation against sentence-transformers' evaluator and mteb on the same data, and against encoding alone.
 
-    python benchmarks/evaluation.py            # MiniLM on the CPU: about two minutes on two cores
-
-Prints one JSON row. ``ours`` is `evaluate_model` with a baseline's results to compare with, ``theirs`` the encoding of
-its distinct texts alone, in seconds of processor time; imports, loading and figures are left out of both. Interleaved,
-medians of three.
+The sample's test split with every query that `evaluate_model` asks: the 30 instructions and the bare claims. Ours
+gives per-query values, slices, diagnostics and files; theirs the means of their metrics. Then 2,048 documents with a
+baseline's results to compare with, against the encoding of the distinct texts alone. MiniLM on the CPU; loading and
+figures are left out of all.
 """
 
 from __future__ import annotations
 
-import json
-import statistics
+import itertools
 import tempfile
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +17,9 @@ from hub_models.hub_cache import SAMPLE_BASE, use_project_cache
 
 use_project_cache()
 
+from benchmarks.evaluation_others import by_mteb, by_sentence_transformers  # noqa: E402
+from benchmarks.measure import Row, arguments, in_turns, report, row  # noqa: E402
+from dataset_builders.instructions import DEFAULT_QUERY_TEMPLATE  # noqa: E402
 from dataset_builders.sources import load as load_data  # noqa: E402
 from dataset_builders.stance.data import StanceData  # noqa: E402
 from hub_models import encoder  # noqa: E402
@@ -27,59 +27,81 @@ from hub_models.corpus import encode_corpus  # noqa: E402
 from hub_models.evaluation.run import evaluate_model  # noqa: E402
 from hub_models.evaluation.stance import judge, queries_of  # noqa: E402
 
-COPIES = 5
-DOCUMENTS = 2_048
-BOUND = 1.3
+
+def against_evaluators(folder: Path, claims: int, repeats: int) -> list[Row]:
+    data = load_data("sample")
+    kept = [c for c in data.claims if c.split == "test"][:claims]
+    ids = {c.claim_id for c in kept}
+    relations = [r for r in data.relations if r.claim_id in ids]
+    used = {r.argument_id for r in relations}
+    arguments_ = [a for a in data.arguments if a.argument_id in used]
+    data = replace(data, claims=kept, relations=relations, arguments=arguments_, inversions=[])
+    judged, model = judge(data, "test"), encoder.load(SAMPLE_BASE)
+    queries = queries_of(judged, DEFAULT_QUERY_TEMPLATE) + queries_of(judged, None)
+    number = itertools.count()
+    took = in_turns(
+        {
+            "ours": lambda: evaluate_model(SAMPLE_BASE, {"sample-stance": judged}, out=folder / str(next(number))),
+            "st": lambda: by_sentence_transformers(model, judged, queries),
+            "mteb": lambda: by_mteb(model, data, queries),
+        },
+        repeats,
+    )
+    what = f"stance evaluation, {len(queries):,} queries, {len(judged.documents)} documents"
+    fewer = f"{len({q.text for q in queries}):,} of the queries are distinct."
+    return [
+        row(what, took["ours"], took["st"], "<= 1", against="InformationRetrievalEvaluator", note=fewer),
+        row(what, took["ours"], took["mteb"], "<= 1", against="mteb.evaluate"),
+    ]
 
 
-def main() -> None:
-    judged = judge(enlarged(), "test")
-    model = encoder.load(SAMPLE_BASE)
+def over_encoding(folder: Path, documents: int, repeats: int) -> Row:
+    judged, model = judge(enlarged(documents), "test"), encoder.load(SAMPLE_BASE)
     texts = [d.text for d in judged.documents] + [c.claim for c in judged.claims]
-    texts = list(dict.fromkeys(texts + [q.text for q in queries_of(judged, "{instruction} {claim}")]))
-    encoder.load = lambda *_, **__: model  # type: ignore[assignment]
-    ours, theirs = [], []
-    with tempfile.TemporaryDirectory() as folder:
-        tasks = {"sample-stance": judged}
-        baseline = str(evaluate_model(SAMPLE_BASE, tasks, out=Path(folder) / "baseline").results_path)
-        for i in range(3):
-            ours.append(
-                seconds(lambda i=i: evaluate_model(SAMPLE_BASE, tasks, out=Path(folder) / str(i), baseline=baseline))
-            )
-            theirs.append(seconds(lambda: encode_corpus(texts, model)))
-    a, b = statistics.median(ours), statistics.median(theirs)
-    row = {"name": "evaluation over encoding", "ours": round(a, 2), "theirs": round(b, 2), "ratio": round(a / b, 3)}
-    print(json.dumps(row | {"bound": BOUND, "documents": DOCUMENTS, "texts": len(texts)}))
+    texts = list(dict.fromkeys(texts + [q.text for q in queries_of(judged, DEFAULT_QUERY_TEMPLATE)]))
+    tasks, number = {"sample-stance": judged}, itertools.count()
+    baseline = str(evaluate_model(SAMPLE_BASE, tasks, out=folder / "baseline").results_path)
+    took = in_turns(
+        {
+            "ours": lambda: evaluate_model(SAMPLE_BASE, tasks, out=folder / f"over-{next(number)}", baseline=baseline),
+            "theirs": lambda: encode_corpus(texts, model, show_progress=False),
+        },
+        repeats,
+        warm=False,
+    )
+    what = f"evaluation with a comparison, {documents:,} documents"
+    return row(what, took["ours"], took["theirs"], "<= 1.3", against=f"encoding its {len(texts):,} distinct texts")
 
 
-def enlarged() -> StanceData:
-    """The sample's arguments several times over, told apart by a number, until there are 2,048."""
+def enlarged(documents: int) -> StanceData:
+    """The sample's arguments several times over, told apart by a number, until there are enough."""
     sample = load_data("sample")
+    copies = range(-(-documents // len(sample.arguments)))
     arguments = [
         replace(a, argument_id=f"{a.argument_id}-{i}", text=f"{a.text} (Version {i}.)")
-        for i in range(COPIES)
+        for i in copies
         for a in sample.arguments
-    ][:DOCUMENTS]
+    ][:documents]
     kept = {a.argument_id for a in arguments}
     relations = [
         replace(r, argument_id=f"{r.argument_id}-{i}")
-        for i in range(COPIES)
+        for i in copies
         for r in sample.relations
         if f"{r.argument_id}-{i}" in kept
     ]
-    return replace(
-        sample,
-        claims=[replace(c, split=None) for c in sample.claims],
-        arguments=arguments,
-        relations=relations,
-        inversions=[],
-    )
+    claims = [replace(c, split=None) for c in sample.claims]
+    return replace(sample, claims=claims, arguments=arguments, relations=relations, inversions=[])
 
 
-def seconds(call: object) -> float:
-    start = time.process_time()
-    call()  # type: ignore[operator]
-    return time.process_time() - start
+def main() -> None:
+    asked = arguments(__doc__, claims=40, documents=2_048)
+    model = encoder.load(SAMPLE_BASE)
+    encoder.load = lambda *_, **__: model  # type: ignore[assignment]
+    with tempfile.TemporaryDirectory() as folder:
+        rows = against_evaluators(Path(folder), asked.claims, asked.repeats)
+        if asked.documents:
+            rows.append(over_encoding(Path(folder), asked.documents, asked.repeats))
+    report(rows, asked.out)
 
 
 if __name__ == "__main__":

@@ -9,25 +9,16 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dataset_builders import builds, quality, sources
-from dataset_builders.atomic import write_text
-from dataset_builders.checks import align
-from dataset_builders.folder import check_target
-from dataset_builders.generate import GenerationError, LanguageModel
-from dataset_builders.hub_errors import HubError
-from dataset_builders.lock import locked
-from dataset_builders.negatives import FROM_RANK
-from dataset_builders.oblique import purity as purity_of
-from dataset_builders.oblique import query_quality
-from dataset_builders.oblique.style_graph import K
-from dataset_builders.oblique.stylometry import STYLOMETRIC, stylometric
-from dataset_builders.oblique.training import Options, QueryForm
-from dataset_builders.schema import Lens
-from dataset_builders.text import did_you_mean
+from dataset_builders.choices import FROM_RANK, STYLE_NEIGHBOURS, STYLOMETRIC, Lens, QueryForm
+from dataset_builders.terminal import print_any_text
+
+if TYPE_CHECKING:
+    from dataset_builders.builds import Build
+    from dataset_builders.oblique.purity import Float32, Probe
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
@@ -35,6 +26,8 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_
 @app.command("list")
 def list_() -> None:
     """Show the data sets that can be built."""
+    from dataset_builders import builds, sources
+
     for source, what in sources.SOURCES.items():
         typer.echo(f"{source}: {what}")
         for kind, description in builds.KINDS.items():
@@ -73,7 +66,7 @@ def build(
     vectors: Annotated[
         Path | None, typer.Option(help=f"Specialist of style: a .npy file, a row a document; else {STYLOMETRIC}.")
     ] = None,
-    k: Annotated[int, typer.Option(min=1, help="Neighbours a document in the style graph.")] = K,
+    k: Annotated[int, typer.Option(min=1, help="Neighbours a document in the style graph.")] = STYLE_NEIGHBOURS,
     dose: Annotated[int | None, typer.Option(help="Edges of the style graph to draw; by default all.")] = None,
     random_graph: Annotated[bool, typer.Option("--random-graph", help="The control: positives at random.")] = False,
     query_form: Annotated[
@@ -93,6 +86,12 @@ def build(
     ] = None,
 ) -> None:
     """Build a data set that `load_dataset(OUT, CONFIG)` reads."""
+    from dataset_builders import builds
+    from dataset_builders.folder import check_target
+    from dataset_builders.generate import GenerationError, LanguageModel
+    from dataset_builders.lock import locked
+    from dataset_builders.oblique.training import Options
+
     logging.basicConfig(level=logging.INFO, format="%(levelname)s: %(message)s")
     logging.getLogger("httpx2").setLevel(logging.WARNING)  # a line for every request otherwise
     asked = {"base_url": base_url, "provider": provider, "requests_per_minute": requests_per_minute, "price": price}
@@ -143,6 +142,7 @@ def publish(
     logging.basicConfig(level=logging.INFO, format="%(levelname)s: %(message)s")
     for name_ in ("httpx2", "bm25s"):  # every request, every index
         logging.getLogger(name_).setLevel(logging.WARNING)
+    from dataset_builders.hub_errors import HubError
     from dataset_builders.publish import publish as publish_
 
     try:
@@ -171,6 +171,8 @@ def check(
     out: Annotated[Path | None, typer.Option(help="JSON file for the statistics.")] = None,
 ) -> None:
     """Print a source's statistics and its bounds; fail if one is broken."""
+    from dataset_builders import quality
+
     try:
         _probe(out)
         report = quality.check(source, data, [_source(text) for text in against or ()])
@@ -199,6 +201,9 @@ def purity(
     out: Annotated[Path | None, typer.Option(help="JSON file for the figures.")] = None,
 ) -> None:
     """Print how often a specialist's neighbours share an attribute, against random pairs (O table I.1)."""
+    from dataset_builders.checks import align
+    from dataset_builders.oblique import purity as purity_of
+
     try:
         _probe(out)
         probe = purity_of.read_probe(labels, corpus)
@@ -226,6 +231,9 @@ def query_quality_(
     out: Annotated[Path | None, typer.Option(help="JSON file for the figures.")] = None,
 ) -> None:
     """Print what queries share with their documents, beside the benchmark's own (O table J.1)."""
+    from dataset_builders.checks import align
+    from dataset_builders.oblique import query_quality
+
     try:
         _probe(out)
         rows = query_quality.measure(query_quality.read_pairs(queries, task), data)
@@ -237,11 +245,15 @@ def query_quality_(
     _write(out, _json(rows))
 
 
-def _vectors(path: Path | None, specialist: str | None, probe: purity_of.Probe) -> purity_of.Float32:
+def _vectors(path: Path | None, specialist: str | None, probe: Probe) -> Float32:
+    from dataset_builders.oblique.purity import read_vectors
+    from dataset_builders.oblique.stylometry import stylometric
+    from dataset_builders.text import did_you_mean
+
     if (path is None) == (specialist is None):
         raise ValueError("give either --vectors FILE or --specialist NAME")
     if path is not None:
-        return purity_of.read_vectors(path)
+        return read_vectors(path)
     if specialist != STYLOMETRIC:
         raise ValueError(
             f"got the specialist {specialist!r}, wanted {STYLOMETRIC!r}, or --vectors with those of any model."
@@ -281,6 +293,8 @@ def _write(out: Path | None, text: str) -> None:
     if out.exists() and not out.is_file():
         out.write_text(text, encoding="utf-8")
         return
+    from dataset_builders.atomic import write_text
+
     try:
         write_text(out, text)
     except OSError as error:
@@ -288,7 +302,7 @@ def _write(out: Path | None, text: str) -> None:
         raise typer.Exit(1) from None
 
 
-def _lines(built: builds.Build) -> list[str]:
+def _lines(built: Build) -> list[str]:
     lines = [f"{t.config}/{t.split}: {t.rows:,} rows" for t in built.tables.tables]
     lines += [
         f"{split}: {len(ids)} one-sided claims{' left out' if built.kind == 'stance-triplets' else ''}"
@@ -299,4 +313,5 @@ def _lines(built: builds.Build) -> list[str]:
 
 
 if __name__ == "__main__":
+    print_any_text()
     app()

@@ -12,10 +12,13 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 Float32 = NDArray[np.float32]
+Float64 = NDArray[np.float64]
 Hits = list[tuple[str, float]]
 
-_QUERIES = 256  # rows of a block of scores
+_QUERIES = 4096  # rows of a block of scores
 _DOCUMENTS = 8192  # its columns
+_AT_ONCE = 2**18  # numbers of hits' vectors that are scored anew together: they stay in the cache
+_MARGIN = 2  # hits beyond the depth that show that nothing below them can belong above
 _CELLS = 4  # times the root of the number of documents
 _PROBED = 32  # cells a query looks into
 
@@ -25,8 +28,8 @@ def search(
 ) -> list[Hits]:
     """The ``k`` nearest documents of each query by dot product: score descending, then id ascending.
 
-    Every pair is scored, a block at a time: beside the vectors, which may be mapped from a file, memory holds some
-    tens of MiB whatever the sizes. Equal vectors have equal scores.
+    Every pair is scored, a block at a time: beside the vectors, which may be mapped from a file, and the hits, memory
+    holds some tens of MiB whatever the sizes. Equal vectors have equal scores.
 
     Args:
         queries: float32[q, d], finite.
@@ -59,7 +62,7 @@ def search(
         rows = [i for i, document in enumerate(ids) if document in wanted]
         documents, ids = documents[rows], [ids[i] for i in rows]
     ones = np.ones(len(documents), np.float32)
-    return list(_search(queries, documents, ones, k, k, ids, [frozenset()] * len(queries)))
+    return list(_search(queries, documents, ones, k, k, ids, None))
 
 
 def neighbours(
@@ -82,7 +85,8 @@ def neighbours(
             is named.
     """
     norms, out = _prepare(vectors, k, ids, sources)
-    return list(_search(vectors, vectors, norms, k, k + max(map(len, out), default=0), ids, out, cosine=True))
+    depth = k + max(map(len, out), default=0)
+    return list(_search(vectors, vectors, norms, k, depth, ids, out if sources is not None else None, cosine=True))
 
 
 def approximate_neighbours(
@@ -167,7 +171,10 @@ def _check(documents: Float32, k: int, ids: Sequence[str]) -> None:
 
 
 def _broken(documents: Float32, start: int) -> NDArray[np.intp]:
-    return start + np.flatnonzero(~np.isfinite(documents[start : start + _DOCUMENTS]).all(axis=1))
+    block = documents[start : start + _DOCUMENTS]
+    with np.errstate(over="ignore", invalid="ignore"):
+        suspects = np.flatnonzero(~np.isfinite(block.sum(axis=1)))  # a finite sum has finite parts
+    return start + suspects[~np.isfinite(block[suspects]).all(axis=1)]
 
 
 def _search(
@@ -177,34 +184,108 @@ def _search(
     k: int,
     depth: int,
     ids: Sequence[str],
-    out: Sequence[frozenset[str]],
+    out: Sequence[frozenset[str]] | None,
     *,
     cosine: bool = False,
 ) -> Iterator[Hits]:
-    """Fetch ``depth`` for each query, drop what is in ``out``, keep ``k``. With ``cosine`` queries are documents."""
+    """Fetch ``depth`` for each query, drop what is in ``out``, keep ``k``. With ``cosine`` queries are documents, and
+    without ``out`` each drops itself."""
     order = np.argsort(np.array(ids)) if len(ids) else np.zeros(0, np.intp)
-    # A matrix product may give equal vectors unequal last bits: they are scored once.
-    members: dict[bytes, list[int]] = {}
-    for i in order:
-        members.setdefault(hashlib.sha256(documents[i].tobytes()).digest(), []).append(int(i))
-    groups = list(members.values())  # by smallest id, each by id
-    first = np.array([group[0] for group in groups], dtype=np.intp)
     rank = np.empty(len(ids), np.intp)
     rank[order] = np.arange(len(ids))
+    # A matrix product may give equal vectors unequal last bits: they are scored once.
+    groups = _equal(documents, order)  # by smallest id, each by id
+    first = np.array([group[0] for group in groups], dtype=np.intp)
+    alone, names = len(groups) == len(ids), np.array(ids, dtype=object)
+    longest = 1.0 if cosine else float(lengths(documents).max(initial=0))
     for start in tqdm(range(0, len(queries), _QUERIES), desc="neighbours", unit=" blocks", delay=2):
         block = queries[start : start + _QUERIES]
         if cosine:
             block = block / norms[start : start + _QUERIES, None]
-        for query, dropped, best in zip(
-            block, out[start : start + _QUERIES], _best(block, documents, norms, first, depth), strict=True
-        ):
-            near = documents[first[best]].astype(np.float64) / norms[first[best], None]
-            found = [
-                (-score, rank[i], i)
-                for g, score in zip(best, (near * query).sum(axis=1), strict=True)
-                for i in groups[g]
-            ]
-            yield [(ids[i], float(-minus)) for minus, _, i in sorted(found) if ids[i] not in dropped][:k]
+        best, scores = _certain(block, documents, norms, first, depth, longest)
+        if alone and out is None:  # by arrays: a list for each query costs as much as the search
+            best = first[best]
+            if cosine:
+                scores[best == np.arange(start, start + len(block))[:, None]] = -np.inf
+            by_score = np.lexsort((rank[best], -scores))[:, : min(k, len(ids) - cosine)]
+            found = names[np.take_along_axis(best, by_score, axis=1)].tolist()
+            for near, values in zip(found, np.take_along_axis(scores, by_score, axis=1).tolist(), strict=True):
+                yield list(zip(near, values, strict=True))
+            continue
+        for i, (row, values) in enumerate(zip(best.tolist(), scores.tolist(), strict=True), start=start):
+            dropped = {ids[i]} if out is None and cosine else out[i] if out is not None else ()
+            members = sorted((-score, rank[m], m) for g, score in zip(row, values, strict=True) for m in groups[g])
+            yield [(ids[m], -minus) for minus, _, m in members if ids[m] not in dropped][:k]
+
+
+def _equal(documents: Float32, order: NDArray[np.intp]) -> list[list[int]]:
+    """Rows of equal bytes together, all in the given order. Only rows of one checksum are looked at whole."""
+    sums = np.empty(len(documents), np.uint32)
+    for start in range(0, len(documents), _DOCUMENTS):
+        block = np.ascontiguousarray(documents[start : start + _DOCUMENTS], np.float32)
+        sums[start : start + _DOCUMENTS] = np.bitwise_xor.reduce(block.view(np.uint32), axis=1)
+    _, inverse, counts = np.unique(sums, return_inverse=True, return_counts=True)
+    shared = counts[inverse] > 1
+    groups: dict[bytes | int, list[int]] = {}
+    for i, twin in zip(order.tolist(), shared[order].tolist(), strict=True):
+        groups.setdefault(hashlib.sha256(documents[i].tobytes()).digest() if twin else i, []).append(i)
+    return list(groups.values())
+
+
+def _certain(
+    queries: Float32, documents: Float32, norms: Float32, first: NDArray[np.intp], depth: int, longest: float
+) -> tuple[NDArray[np.intp], Float64]:
+    """The columns of the best ``depth`` of each query and some more, int[q, m], and their scores, float64[q, m].
+
+    faiss finds the candidates in float32, they are scored anew in float64. Where the worst of the candidates is not
+    further below the last wanted one than rounding can lift it, as with ties, the query goes to `_best`.
+    """
+    width = min(depth + _MARGIN, len(first))
+    near, columns = _candidates(queries, documents, norms, first, width)
+    scores = _scores(queries, documents, norms, first, columns)
+    if width == len(first):
+        return columns, scores
+    error = 2.0**-23 * documents.shape[1] * longest * np.linalg.norm(queries, axis=1)
+    last = -np.partition(-scores, depth - 1, axis=1)[:, depth - 1]
+    unsure = np.flatnonzero(last <= near.min(axis=1) + error)
+    for start in range(0, len(unsure), 256):
+        rows = unsure[start : start + 256]
+        columns[rows, :depth] = _best(queries[rows], documents, norms, first, depth)
+        scores[rows, :depth] = _scores(queries[rows], documents, norms, first, columns[rows, :depth])
+        scores[rows, depth:] = -np.inf
+    return columns, scores
+
+
+def _candidates(
+    queries: Float32, documents: Float32, norms: Float32, first: NDArray[np.intp], width: int
+) -> tuple[Float32, NDArray[np.intp]]:
+    """The highest ``width`` scores of each query in float32 and their columns, in no order, of equal ones any."""
+    import faiss
+
+    scores = np.empty((len(queries), 0), np.float32)
+    columns = np.empty((len(queries), 0), np.intp)
+    for start in range(0, len(first), _DOCUMENTS):
+        here = first[start : start + _DOCUMENTS]
+        block = documents[here] / norms[here, None]
+        near, at = faiss.knn(queries, block, min(width, len(here)), metric=faiss.METRIC_INNER_PRODUCT)
+        scores, columns = np.hstack([scores, near]), np.hstack([columns, at + start])
+        if scores.shape[1] > width:
+            kept = np.argpartition(-scores, width - 1, axis=1)[:, :width]
+            scores, columns = np.take_along_axis(scores, kept, axis=1), np.take_along_axis(columns, kept, axis=1)
+    return scores, columns
+
+
+def _scores(
+    queries: Float32, documents: Float32, norms: Float32, first: NDArray[np.intp], columns: NDArray[np.intp]
+) -> Float64:
+    """float64[q, m]: the product of each query with the documents of its columns, the same in whatever block."""
+    scores = np.empty(columns.shape, np.float64)
+    few = max(1, _AT_ONCE // max(1, columns.shape[1] * documents.shape[1]))
+    for start in range(0, len(queries), few):
+        rows = first[columns[start : start + few]]
+        near, block = documents[rows].astype(np.float64), queries[start : start + few].astype(np.float64)
+        scores[start : start + few] = np.einsum("qmd,qd->qm", near, block) / norms[rows]
+    return scores
 
 
 def _best(

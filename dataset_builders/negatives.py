@@ -8,13 +8,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from dataset_builders.choices import FROM_RANK as FROM_RANK
 from dataset_builders.lexical import BM25
 from dataset_builders.text import text_key
 
 NEGATIVES: Final = 4
 """A query, as in O 4."""
-FROM_RANK: Final = 20
-"""O does not say from which rank; this is that of ReasonIR, whose row format O takes over. Counted from 0."""
 
 
 class Miner:
@@ -119,11 +118,8 @@ class Miner:
 
     def _ranking(self, scores: NDArray[np.float32], depth: int, seed: Sequence[int]) -> tuple[list[int], bool]:
         """The best documents, at least ``depth`` of them, and whether these are all."""
-        found = np.arange(len(scores))
-        if depth < len(scores):
-            least = np.partition(scores, -depth)[-depth]
-            if least > 0:
-                found = np.flatnonzero(scores >= least)
+        least = np.partition(scores, -depth)[-depth] if depth < len(scores) else 0.0
+        found = np.flatnonzero(scores >= least) if least > 0 else np.arange(len(scores))
         ties = self._by_id[found]
         if len(found) == len(scores):
             # Documents that match nothing are all last: were they in the order of their ids, every query had the same.

@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 from datasets import Features, List, Value
 
+from dataset_builders.choices import Lens as Lens
 from dataset_builders.instructions import Stance
 from dataset_builders.text import did_you_mean
 
@@ -14,7 +15,6 @@ Style = Literal["explicit", "natural"]
 Split = Literal["train", "validation", "test"]
 NegativeKind = Literal["hard", "semi_hard", "easy", "inverted"]
 Curriculum = Literal["homogeneous", "mixed", "mixed_aug"]
-Lens = Literal["descriptive", "analogue", "tip_of_tongue", "style", "generic"]
 
 STYLES: tuple[Style, ...] = get_args(Style)
 SPLITS: tuple[Split, ...] = get_args(Split)

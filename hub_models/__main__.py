@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from dataset_builders.terminal import print_any_text
 from hub_models import release_commands, study_commands
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -22,6 +23,12 @@ def _main() -> None:
 
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     use_project_cache()
+
+
+def _told(error: Exception) -> typer.Exit:
+    """One line for what was wrong or went wrong."""
+    typer.echo(f"error: {error}", err=True)
+    return typer.Exit(1)
 
 
 @app.command()
@@ -48,7 +55,7 @@ def plan(
         processes = processes_of(config_file) if config_file is not None else world_size or 1
         typer.echo(make(made, processes).table())
     except (ValueError, OSError) as error:
-        raise typer.BadParameter(str(error)) from None
+        raise _told(error) from None
 
 
 @app.command()
@@ -80,7 +87,7 @@ def diagnose(
         if against is not None:
             found["against"] = contrast(columns(file), columns(against), metric)
     except (ValueError, OSError) as error:
-        raise typer.BadParameter(str(error)) from None
+        raise _told(error) from None
     typer.echo(json.dumps(found, indent=1, allow_nan=False))
 
 
@@ -99,16 +106,17 @@ def probe(
     """Measure an encoder's sense of stance with minimal pairs: probe.json, a picture, and a table."""
     from hub_models.evaluation import probe as module
     from hub_models.evaluation.figures import draw_probe
-    from hub_models.evaluation.places import default_folder
+    from hub_models.evaluation.places import check_writable, default_folder
 
     try:
+        folder = out or default_folder(model)
+        check_writable(folder)
         pairs = module.pairs_of(source, data)
         found = module.probe(model, pairs, source if data is None else data.stem)
-        folder = out or default_folder(model)
         found.write(folder / module.PROBE_NAME)
         drawn = draw_probe(found, folder)
     except (ValueError, OSError) as error:
-        raise typer.BadParameter(str(error)) from None
+        raise _told(error) from None
     typer.echo(f"{module.report(found)}\n\nresults  {folder / module.PROBE_NAME}\nfigure   {drawn}")
 
 
@@ -122,6 +130,7 @@ def tune(
     ] = None,
 ) -> None:
     """Choose adapter scale, anchor and the weight of BM25 on validation claims, and keep them in RUN's slant.json."""
+    from dataset_builders.atomic import check_folder
     from hub_models.evaluation.figures_levers import draw_levers
     from hub_models.evaluation.named_tasks import load_tasks
     from hub_models.evaluation.stance import Judgements
@@ -132,6 +141,7 @@ def tune(
 
     try:
         Manifest.read(run)
+        check_folder(run)
         ((name, judged),) = load_tasks([tasks], data, "validation", wide=True).items()
         if not isinstance(judged, Judgements):
             raise ValueError(f"--tasks: got {tasks!r}, wanted one stance task, such as sample-stance")
@@ -139,7 +149,7 @@ def tune(
         keep(run, found)
         figure = draw_levers(found.curve, found.levers, f"{run.resolve().name} on {name}", run / TUNING)
     except (ValueError, OSError) as error:
-        raise typer.BadParameter(str(error)) from None
+        raise _told(error) from None
     typer.echo(summary(found))
     typer.echo(f"figure   {figure}\nkept in  {run / 'slant.json'}")
 
@@ -157,7 +167,8 @@ def encode(
     """Encode a file of texts into a file of vectors."""
     from numpy import save
 
-    from dataset_builders.atomic import write_with
+    from dataset_builders.atomic import check_folder, write_with
+    from dataset_builders.rows import read_text
     from hub_models.corpus import encode_corpus
     from hub_models.encoder import load
     from hub_models.processes import rank_and_count
@@ -166,15 +177,16 @@ def encode(
     try:
         if not out.parent.is_dir():
             raise FileNotFoundError(f"--out {out}: the folder {out.parent} does not exist; make it first")
+        check_folder(out.parent)
         if processes > 1 and cache is None:
             raise ValueError(f"{processes} processes share the work through a folder: give --cache DIR")
-        lines = texts.read_bytes().decode("utf-8").removesuffix("\n").split("\n")
+        lines = [line.removesuffix("\r") for line in read_text(texts).removesuffix("\n").split("\n")]
         vectors = encode_corpus(lines, load(model), cache_dir=cache, batch_size=batch_size)
         if rank == 0:
             write_with(out, lambda file: save(file, vectors))
             typer.echo(f"{out}: {vectors.shape[0]} x {vectors.shape[1]}, by {processes} process(es)")
     except (ValueError, OSError) as error:
-        raise typer.BadParameter(str(error)) from None
+        raise _told(error) from None
 
 
 @app.command()
@@ -198,11 +210,12 @@ def card(
     try:
         written = write_card(run, results)
     except (ValueError, OSError) as error:
-        raise typer.BadParameter(str(error)) from None
+        raise _told(error) from None
     for name, path in [("adapter", run), ("card", written), *(("figure", f) for f in figures(run, results))]:
         typer.echo(f"{name:<9}{path}")
     typer.echo(f"\nSearch with it, from any shell:\n\n{search_snippet(run)}")
 
 
 if __name__ == "__main__":
+    print_any_text()
     app()

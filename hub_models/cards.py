@@ -17,12 +17,14 @@ from typing import Any
 
 import yaml
 from huggingface_hub import ModelCardData, constants
-from huggingface_hub.repocard import REGEX_YAML_BLOCK
 
 from dataset_builders.atomic import write_text
+from dataset_builders.folder import read_card
 from dataset_builders.instructions import OBLIQUE_INSTRUCTIONS, UNSEEN, query_prefix
+from dataset_builders.leaks import home_folder
 from dataset_builders.markdown import cell as cell  # for those who write a cell of their own
 from dataset_builders.markdown import literal, template
+from dataset_builders.sources.hub import REPO_ID
 from hub_models.card_results import (
     COST_COLUMNS,
     OBLIQUE_COLUMNS,
@@ -61,7 +63,7 @@ _ALT = {
     "-ablation-heatmap": "Word ablation: one query, word by word, against each argument on its claim",
 }
 
-_HUB_ID = re.compile(r"[\w.-]+(?:/[\w.-]+)?")
+_HUB_ID = re.compile(rf"{REPO_ID}|[\w.-]+")  # the oldest models have no organisation
 
 
 def write_card(run_dir: Path | str, results_path: Path | str | None = None) -> Path:
@@ -218,7 +220,7 @@ def _alt(path: str) -> str:
 
 def _metadata(old: str, manifest: Manifest, results: Results | None, path: Path) -> str:
     """The YAML head: ours over what stands there, but licence and language only where nobody chose them."""
-    kept, _ = split_head(old, path)
+    kept, _ = read_card(old, str(path))
     ours: dict[str, Any] = {
         "library_name": "sentence-transformers",
         "pipeline_tag": "sentence-similarity",
@@ -263,12 +265,12 @@ def _is_dataset_id(name: str, manifest: Manifest) -> bool:
     user."""
     if manifest.repo_id is not None and "/" not in name:
         return False
-    return re.fullmatch(r"[\w.-]+/[\w.-]+|[a-z0-9-]+-(?:stance|obliq)-[a-z-]+", name) is not None
+    return re.fullmatch(rf"{REPO_ID}|[a-z0-9-]+-(?:stance|obliq)-[a-z-]+", name) is not None
 
 
 def body_with(old: str, block: str, path: Path) -> str:
     """The text after the head: ``block`` in the place of the old generated part, or after what a person wrote."""
-    _, text = split_head(old, path)
+    _, text = read_card(old, str(path))
     generated = f"{BEGIN}\n\n{block.strip()}\n\n{END}"
     if BEGIN not in text and END not in text:
         written = text.strip("\r\n")
@@ -279,20 +281,6 @@ def body_with(old: str, block: str, path: Path) -> str:
     return before + generated + rest.partition(END)[2]
 
 
-def split_head(card: str, path: Path) -> tuple[dict[str, Any], str]:
-    """The head's keys in their order, and the text after the head."""
-    match = REGEX_YAML_BLOCK.search(card)
-    if match is None:
-        return {}, card
-    try:
-        head = yaml.safe_load(match[2]) or {}
-    except yaml.YAMLError as error:
-        raise ValueError(f"{path}: its metadata is no YAML ({error}); repair or remove the head") from None
-    if not isinstance(head, dict):
-        raise ValueError(f"{path}: its metadata is no mapping but {type(head).__name__}; repair or remove the head")
-    return head, card[match.end() :]
-
-
 def _is_public(manifest: Manifest) -> bool:
     """Whether the base can be named on a card: a Hub id, and not a folder."""
     return manifest.status != "local" and _HUB_ID.fullmatch(manifest.base) is not None
@@ -301,7 +289,7 @@ def _is_public(manifest: Manifest) -> bool:
 def _refuse_machine_paths(head: str, body: str, run_dir: Path) -> None:
     values = _strings(yaml.safe_load(head.strip().strip("-")))
     found = [value for value in values if is_machine_path(value)]
-    for path in {os.path.abspath(run_dir), str(run_dir.resolve()), os.getcwd(), str(Path.home())} - {"/"}:
+    for path in {os.path.abspath(run_dir), str(run_dir.resolve()), os.getcwd(), *map(str, home_folder())} - {"/"}:
         if re.search(rf"(?<![\w.-]){re.escape(path)}(?![\w-])", head + body):
             found.append(path)
     if found:

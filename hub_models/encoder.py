@@ -47,6 +47,7 @@ SLANT_JSON = "slant.json"
 
 _ADAPTER_CONFIG = "adapter_config.json"
 # Without its own tokenizer an adapter would be loaded with the base's, which lacks what training has set.
+_PICKLED = "adapter_model.bin"
 _OF_AN_ADAPTER = (_ADAPTER_CONFIG, ADAPTER_NAME, "modules.json", "tokenizer.json", "tokenizer_config.json")
 
 __all__ = [
@@ -116,7 +117,7 @@ def load(
     source = str(path_or_id)
     ensure_base(source)
     _require_modules(source, revision)
-    with _damage_named(source):
+    with loading(source):
         if find(source, _ADAPTER_CONFIG, revision) is None:
             code = remote_code.allowed(source, find(source, "config.json", revision), trust_remote_code)
             model = SentenceTransformer(source, revision=revision, device=device, trust_remote_code=code)
@@ -131,7 +132,11 @@ def load(
 
 def _load_adapter(folder: Path, device: str | None, trust_remote_code: str | None) -> SentenceTransformer:
     if missing := missing_files(folder):
-        raise ValueError(f"model {folder}: it has no {', '.join(missing)}; restore what is missing or train again")
+        pickled = ADAPTER_NAME in missing and (folder / _PICKLED).is_file()
+        hint = f" ({_PICKLED} is a pickle, which may hold any program: it is not read)" if pickled else ""
+        raise ValueError(
+            f"model {folder}: it has no {', '.join(missing)}{hint}; restore what is missing or train again"
+        )
     config, pinned = _read_json(folder / _ADAPTER_CONFIG), _slant_json(folder)
     if pinned.get("adapter_sha256") is not None:
         check_adapter(folder, pinned["adapter_sha256"])
@@ -173,9 +178,21 @@ def missing_files(folder: Path) -> list[str]:
 
 
 @contextmanager
-def _damage_named(source: str) -> Iterator[None]:
+def loading(source: str) -> Iterator[None]:
+    """Say in our words what a library finds wrong with a model: damage, or code of its own.
+
+    Raises:
+        ValueError: If the weights are damaged, or the model's repository brings code, which is never run.
+    """
     try:
         yield
+    except ValueError as error:
+        if "trust_remote_code" not in str(error):
+            raise
+        raise ValueError(
+            f"model {source}: it brings code of its own, which is not run here; wanted a model of a class that the "
+            "libraries know. If you trust that code, load the model yourself, with trust_remote_code=True"
+        ) from None
     except SafetensorError as error:
         raise ValueError(
             f"model {source}: its weights or its base's are cut off or damaged ({error}); restore them or train again"
@@ -205,7 +222,7 @@ def load_base(recipe: Recipe, *, device: str | None = None) -> SentenceTransform
         )
     config = find(recipe.base, "config.json", recipe.base_revision)
     code = remote_code.allowed(recipe.base, config, recipe.trust_remote_code)
-    with _damage_named(recipe.base):
+    with loading(recipe.base):
         if find(recipe.base, "modules.json", recipe.base_revision) is not None:
             model = SentenceTransformer(
                 recipe.base, revision=recipe.base_revision, device=device, trust_remote_code=code
@@ -253,8 +270,9 @@ def _with_pooling(recipe: Recipe, device: str | None, code: bool) -> SentenceTra
             f"base {recipe.base} has no modules.json, so its pooling is not known and a projection has no weights: "
             f"got pooling {recipe.pooling} and dense {recipe.dense}; set pooling=cls, mean or lasttoken and dense=null"
         )
+    # Left out, transformers would ask at the terminal whether to run a repository's code.
     pin: dict[str, Any] = {"revision": recipe.base_revision, "trust_remote_code": code}
-    transformer = Transformer(recipe.base, model_kwargs=pin, processor_kwargs=dict(pin), config_kwargs=dict(pin))
+    transformer = Transformer(recipe.base, model_kwargs=dict(pin), processor_kwargs=dict(pin), config_kwargs=dict(pin))
     pooling = Pooling(transformer.get_embedding_dimension(), pooling_mode=recipe.pooling)
     return SentenceTransformer(modules=[transformer, pooling, Normalize()], device=device)
 
@@ -393,7 +411,7 @@ def _slant_json(folder: Path) -> dict[str, Any]:
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is no JSON ({error}); restore it or train again") from None
     if not isinstance(content, dict):
         raise ValueError(

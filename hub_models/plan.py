@@ -22,6 +22,7 @@ from dataset_builders.folder import shards
 from dataset_builders.oblique.read import ALL
 from dataset_builders.text import did_you_mean
 from hub_models.adapter import add_lora
+from hub_models.encoder import loading
 from hub_models.hub_cache import ensure_base
 from hub_models.recipe import DataEntry, Recipe
 
@@ -174,7 +175,8 @@ def _built(recipe: Recipe) -> Any:
         config = AutoConfig.for_model(recipe.architecture.model_type, **dimensions)
     else:
         ensure_base(recipe.base)
-        config = AutoConfig.from_pretrained(recipe.base, revision=recipe.base_revision)
+        with loading(recipe.base):
+            config = AutoConfig.from_pretrained(recipe.base, revision=recipe.base_revision, trust_remote_code=False)
     with torch.device("meta"):
         return T5EncoderModel(config) if config.model_type == "t5" else AutoModel.from_config(config)
 

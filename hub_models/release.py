@@ -165,9 +165,10 @@ def _reload(run_dir: Path, device: str) -> tuple[NDArray[np.float32], NDArray[np
             cwd=folder,
             capture_output=True,
             text=True,
+            errors="replace",  # a library may write what this locale cannot read
         )
         if done.returncode:
-            base = json.loads((run_dir / "adapter_config.json").read_text())["base_model_name_or_path"]
+            base = json.loads((run_dir / "adapter_config.json").read_bytes())["base_model_name_or_path"]
             raise GateError(
                 f"the folder (base {base}) does not load in a fresh process, offline: {last_error(done.stderr)}"
             )

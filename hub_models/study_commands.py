@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from dataset_builders.oblique.training import QueryForm
+from dataset_builders.choices import QueryForm
 
 app = typer.Typer(help="Train many systems with one budget, measure all on all sets, and report it as the papers do.")
 
@@ -34,7 +34,8 @@ def _told() -> Iterator[None]:
     try:
         yield
     except (ValueError, OSError, RuntimeError) as error:
-        raise typer.BadParameter(str(error)) from None
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from None
 
 
 def _command() -> str:

@@ -114,6 +114,7 @@ def _ask_stranger(question: dict[str, object], home: Path) -> None:
             cwd=home,  # a folder here that is called like the repository would be loaded in its place
             capture_output=True,
             text=True,
+            errors="replace",  # a library may write what this locale cannot read
         )
         if done.returncode == 0:
             return

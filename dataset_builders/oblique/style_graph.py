@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dataset_builders.choices import STYLE_NEIGHBOURS
 from dataset_builders.knn import approximate_neighbours, lengths, neighbours
 from dataset_builders.oblique.stylometry import STYLOMETRIC, stylometric
 
@@ -23,8 +24,7 @@ __all__ = ["STYLOMETRIC", "Edge", "K", "Specialist", "draw_edges", "embed", "ran
 Specialist = Callable[[Sequence[str]], NDArray[np.floating]]
 """Texts to floating-point numbers of shape [n, d], a row a text in their order."""
 
-K = 3
-"""Neighbours a document in O; its sweep is 1, 3, 5, 10 (H)."""
+K = STYLE_NEIGHBOURS
 
 _CONSTANT = 1e-6  # of unit vectors: what rounding leaves between equal ones
 

@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from dataset_builders.choices import STYLOMETRIC as STYLOMETRIC
 from dataset_builders.text import FUNCTION_WORDS, is_function_word, sentences, words
-
-STYLOMETRIC = "stylometric"
 
 Float64 = NDArray[np.float64]
 

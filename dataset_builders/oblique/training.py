@@ -7,10 +7,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from tqdm import tqdm
 
+from dataset_builders.choices import QueryForm
 from dataset_builders.generate import LanguageModel
 from dataset_builders.instructions import OBLIQUE_INSTRUCTIONS
 from dataset_builders.negatives import FROM_RANK, Miner
@@ -25,8 +26,6 @@ from dataset_builders.oblique.stylometry import stylometric
 from dataset_builders.rows import Row
 from dataset_builders.schema import Lens
 from dataset_builders.sources.obliq_bench import TASKS
-
-QueryForm = Literal["description", "passage"]
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from hub_models.evaluation.named_tasks import Task, Tasks, load_tasks
 from hub_models.evaluation.nanobeir import NanoBEIR
 from hub_models.evaluation.oblique import ObliqueJudgements
 from hub_models.evaluation.oblique_metrics import MAIN as OBLIQUE_MAIN
-from hub_models.evaluation.places import check_writable, default_folder
+from hub_models.evaluation.places import alone, check_writable, default_folder
 from hub_models.evaluation.results import (
     RESULTS_NAME,
     Metric,
@@ -99,6 +99,7 @@ def evaluate_model(
     Raises:
         FileNotFoundError: If a model, a results file or a baseline's per-query values are not there.
         OSError: If the results cannot be written to their folder; nothing is encoded then.
+        BlockingIOError: If another process writes results there.
         ValueError: If the baseline's results are of other data or lack a run, its per-query values are others, a model
             gives no usable vectors, late interaction is given a stance task, or a variant no encoder that takes it or
             other tasks than its own.
@@ -141,14 +142,16 @@ def evaluate_model(
     if baseline is not None and other_folder is not None and other is None:
         reference = system(baseline, cache, trust_remote_code)
         taken = [v for v in variants if isinstance(reference, Encoder) and v.takes(reference)]
-        other = _measure(reference, tasks, other_folder, taken, ablation=ablation)
+        with alone(other_folder, wait=True):  # a baseline is often everybody's
+            other = _measure(reference, tasks, other_folder, taken, ablation=ablation)
     base = reference if isinstance(reference, Encoder) and reference.is_base_of(measurable) else None
-    results = _measure(measurable, tasks, folder, variants, base, oblique_variants, ablation)
-    if other is not None and other_folder is not None:
-        for name in tasks:
-            ours, theirs = (results.tasks[name], folder), (other.tasks[name], other_folder)
-            _compare(tasks[name], *ours, *theirs, other.model.id)
-        results.write(folder / RESULTS_NAME)
+    with alone(folder):
+        results = _measure(measurable, tasks, folder, variants, base, oblique_variants, ablation)
+        if other is not None and other_folder is not None:
+            for name in tasks:
+                ours, theirs = (results.tasks[name], folder), (other.tasks[name], other_folder)
+                _compare(tasks[name], *ours, *theirs, other.model.id)
+            results.write(folder / RESULTS_NAME)
     return Evaluation(results, folder, other, other_folder, tasks)
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 Float64 = NDArray[np.float64]
 
-_BLOCK = 2**22  # numbers drawn at once: bounds memory, whatever the number of units
+_BLOCK = 2**18  # numbers drawn at once: they stay in the cache, and memory is bounded whatever the number of units
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +95,13 @@ def paired_differences(
     rng = np.random.default_rng(seed)
     block = max(1, _BLOCK // n)
     sizes = [min(block, resamples - start) for start in range(0, resamples, block)]
+    columns, uneven = np.ascontiguousarray(sums.T), bool((counts != counts[0]).any())
     means = []
     for size in sizes:
-        drawn = rng.multinomial(n, np.full(n, 1 / n), size=size).astype(np.float64)  # how often each unit was drawn
-        means.append((drawn @ sums) / (drawn @ counts)[:, None])
+        drawn = rng.integers(0, n, size=(size, n), dtype=np.uint32).astype(np.intp)  # 32 random bits, a fast index
+        drawn_sums = np.stack([column.take(drawn, mode="clip").sum(axis=1) for column in columns], axis=1)
+        drawn_counts = counts.take(drawn, mode="clip").sum(axis=1)[:, None] if uneven else counts.sum()
+        means.append(drawn_sums / drawn_counts)
     tail = (1 - level) / 2
     low, high = np.quantile(np.concatenate(means), [tail, 1 - tail], axis=0)
 
@@ -107,7 +110,8 @@ def paired_differences(
     observed = np.abs(sums.sum(axis=0)) - 1e-12 * np.abs(sums).sum(axis=0)
     extreme = np.zeros(len(deltas))
     for size in sizes:
-        signs = rng.integers(0, 2, size=(size, n)) * 2.0 - 1.0
+        coins = rng.integers(0, 2**32, size=(size, -(-n // 32)), dtype=np.uint32).view(np.uint8)
+        signs = 1 - 2 * np.unpackbits(coins, axis=1, count=n).astype(np.float64)
         extreme += (np.abs(signs @ sums) >= observed).sum(axis=0)
     p = (1 + extreme) / (1 + resamples)
     return [

@@ -21,7 +21,7 @@ from dataset_builders.sources import sample
 from hub_models import training_data
 from hub_models.evaluation.hybrid import Hybrid, parse_weights
 from hub_models.evaluation.named_tasks import Tasks, load_tasks
-from hub_models.evaluation.places import check_writable
+from hub_models.evaluation.places import alone, check_writable
 from hub_models.evaluation.results import RESULTS_NAME
 from hub_models.evaluation.study_cells import Cell, System, check_own, measure_base, run_cell
 from hub_models.evaluation.study_results import ZERO_SHOT, StudyResults, aggregate
@@ -148,6 +148,9 @@ def study_stance(
 
     Returns:
         ``report.md``, ``results.json`` and the figures.
+
+    Raises:
+        BlockingIOError: If another study writes into ``out``.
     """
     from hub_models.evaluation.study_figures import draw
     from hub_models.evaluation.study_report import report
@@ -157,11 +160,12 @@ def study_stance(
     tasks = sets_at_hand(source, data, further, split)
     check_writable(out)
     check_own(out / RESULTS_NAME)
-    triplets = training_folder(source, data, out)
-    cells = plan_cells(recipe, systems, seeds=seeds, data=triplets, overrides=overrides, quick=quick)
-    results = run_study(cells, tasks, out, variants=variants, quick=quick, split=split, command=command)
-    pictures = draw(results, tasks, out)
-    write_text(out / "report.md", report(results, [f"figures/{path.name}" for path in pictures]))
+    with alone(out):
+        triplets = training_folder(source, data, out)
+        cells = plan_cells(recipe, systems, seeds=seeds, data=triplets, overrides=overrides, quick=quick)
+        results = run_study(cells, tasks, out, variants=variants, quick=quick, split=split, command=command)
+        pictures = draw(results, tasks, out)
+        write_text(out / "report.md", report(results, [f"figures/{path.name}" for path in pictures]))
     return [out / "report.md", out / RESULTS_NAME, *pictures]
 
 

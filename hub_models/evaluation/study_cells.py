@@ -104,7 +104,7 @@ def run_cell(
 
 def count_tokens(recipe: Recipe, rows: training_data.TrainingSet) -> int:
     """Tokens of anchors, positives and negatives over all epochs, cut at ``max_seq_length``, without padding."""
-    tokenizer = AutoTokenizer.from_pretrained(recipe.base, revision=recipe.base_revision)
+    tokenizer = AutoTokenizer.from_pretrained(recipe.base, revision=recipe.base_revision, trust_remote_code=False)
     columns = rows.columns(recipe.query_template, recipe.negatives_per_anchor)
     texts = [text for name in columns.column_names for text in columns[name][:]]
     distinct = list(dict.fromkeys(texts))

@@ -13,12 +13,12 @@ from pathlib import Path
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
+from dataset_builders.choices import QueryForm
 from dataset_builders.oblique.documents import load as load_documents
 from dataset_builders.oblique.purity import Probe
 from dataset_builders.oblique.read import PAIRS
 from dataset_builders.oblique.style_graph import STYLOMETRIC
 from dataset_builders.oblique.stylometry import stylometric
-from dataset_builders.oblique.training import QueryForm
 from dataset_builders.schema import Split
 from dataset_builders.sources import oblique as oblique_sources
 from dataset_builders.sources import sample
@@ -27,7 +27,7 @@ from hub_models.evaluation import oblique_table
 from hub_models.evaluation.named_tasks import Tasks, load_tasks
 from hub_models.evaluation.oblique import ObliqueJudgements
 from hub_models.evaluation.oblique_metrics import METRICS
-from hub_models.evaluation.places import check_writable
+from hub_models.evaluation.places import alone, check_writable
 from hub_models.evaluation.results import RESULTS_NAME
 from hub_models.evaluation.study_cells import Cell, check_own, measure_base, run_cell
 from hub_models.evaluation.study_obliq_grid import CENTRAL, NO_PAIRS, PAIRS_, Grid, cells, plans, vectors_of
@@ -87,26 +87,30 @@ def study_oblique(
 
     Returns:
         ``report.md``, ``results.json`` and the figures.
+
+    Raises:
+        BlockingIOError: If another study writes into ``out``.
     """
     own = load_tasks([f"{sample.NAME}-obliq-{task}" for task in TASKS], None, split)
     others = further_sets(further, split)
     check_writable(out)
     check_own(out / RESULTS_NAME, ObliqueStudyResults)
-    documents = [d for d in load_documents(sample.NAME) if d.task == PAIRS]
-    second = BASE if specialist is None else specialist.stem.lower()
-    wanted = plans(len(documents), second=second, query_form=query_form, generic=generic is not None, quick=quick)
-    specialists = {}
-    if not quick:
-        base = load_recipe(recipe, overrides).base
-        specialists = {second: vectors_of(base, documents, out / "data") if specialist is None else specialist}
-    grid = Grid(out / "data", documents, specialists, generic)
-    made = cells(grid, wanted, recipe, seeds, overrides)
-    graphs, found = _specialists(grid, own | others)
-    missing = [] if generic is not None else [_GENERIC]
-    pictures = run_study(
-        made, own, others, out, documents=len(documents), query_form=query_form, graphs=graphs, found=found,
-        left_to_say=missing, quick=quick, split=split, command=command,
-    )  # fmt: skip
+    with alone(out):
+        documents = [d for d in load_documents(sample.NAME) if d.task == PAIRS]
+        second = BASE if specialist is None else specialist.stem.lower()
+        wanted = plans(len(documents), second=second, query_form=query_form, generic=generic is not None, quick=quick)
+        specialists = {}
+        if not quick:
+            base = load_recipe(recipe, overrides).base
+            specialists = {second: vectors_of(base, documents, out / "data") if specialist is None else specialist}
+        grid = Grid(out / "data", documents, specialists, generic)
+        made = cells(grid, wanted, recipe, seeds, overrides)
+        graphs, found = _specialists(grid, own | others)
+        missing = [] if generic is not None else [_GENERIC]
+        pictures = run_study(
+            made, own, others, out, documents=len(documents), query_form=query_form, graphs=graphs, found=found,
+            left_to_say=missing, quick=quick, split=split, command=command,
+        )  # fmt: skip
     return [out / "report.md", out / RESULTS_NAME, *pictures]
 
 

@@ -14,11 +14,12 @@ from pathlib import Path
 
 from dataset_builders import builds
 from dataset_builders.atomic import write_with
+from dataset_builders.choices import QueryForm
 from dataset_builders.folder import MANIFEST
 from dataset_builders.oblique.documents import Document
 from dataset_builders.oblique.read import PAIRS
 from dataset_builders.oblique.style_graph import STYLOMETRIC, K
-from dataset_builders.oblique.training import Options, QueryForm
+from dataset_builders.oblique.training import Options
 from dataset_builders.sources import sample
 from dataset_builders.sources.obliq_bench import TASKS
 from hub_models import training_data

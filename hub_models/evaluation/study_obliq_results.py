@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 from pydantic import Field
 
+from dataset_builders.choices import QueryForm
 from dataset_builders.oblique.documents import Document
 from dataset_builders.oblique.purity import Probe, purity, read_vectors
 from dataset_builders.oblique.style_graph import STYLOMETRIC
 from dataset_builders.oblique.stylometry import stylometric
-from dataset_builders.oblique.training import QueryForm
 from dataset_builders.sources import sample
 from dataset_builders.sources.obliq_bench import TASKS
 from hub_models.evaluation.metrics import Float32

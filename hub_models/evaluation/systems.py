@@ -189,7 +189,8 @@ class LateInteraction:
 
         if encoder.find(path_or_id, "modules.json") is None and encoder.find(path_or_id, "config.json") is None:
             raise FileNotFoundError(encoder.no_such_model(path_or_id, None))
-        self._model = MultiVectorEncoder(path_or_id)
+        with encoder.loading(path_or_id):
+            self._model = MultiVectorEncoder(path_or_id)
         self.info = ModelInfo(**asdict(encoder.identity(self._model, path_or_id)))
         self.query_template = encoder.query_template_of(path_or_id)
         self.pinned = self.info.revision is not None

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import faiss
 import numpy as np
 import pytest
 from hypothesis import given
@@ -117,17 +118,38 @@ def test_equal_vectors_have_equal_scores_and_go_by_id() -> None:
 
 def test_memory_is_bounded_by_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shapes: list[tuple[int, int]] = []
-    matmul = knn._best
+    matmul = faiss.knn
 
-    def spy(queries: Any, documents: Any, *rest: Any) -> Any:
+    def spy(queries: Any, documents: Any, *rest: Any, **more: Any) -> Any:
         shapes.append((len(queries), len(documents)))
-        return matmul(queries, documents, *rest)
+        return matmul(queries, documents, *rest, **more)
 
-    monkeypatch.setattr(knn, "_best", spy)
+    monkeypatch.setattr(faiss, "knn", spy)
+    monkeypatch.setattr(knn, "_QUERIES", 256)
+    monkeypatch.setattr(knn, "_DOCUMENTS", 512)
     mapped = np.memmap(tmp_path / "v", np.float32, "w+", shape=(700, 8))
     mapped[:] = np.random.default_rng(0).normal(size=mapped.shape)
     neighbours(mapped, 3, [str(i) for i in range(700)])
-    assert [n for n, _ in shapes] == [256, 256, 188]
+    assert shapes == [(q, d) for q in (256, 256, 188) for d in (512, 188)]
+
+
+def test_what_float32_cannot_tell_apart_is_ordered_by_float64() -> None:
+    """Forty vectors whose cosines differ by about 1e-9: one float32 for all of them."""
+    angles = 1e-4 + 1e-5 * np.random.default_rng(0).permutation(40)
+    vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+    ids = [f"d{i:02d}" for i in range(40)]
+    exact = vectors.astype(np.float64)
+    for query, hits in zip(exact, search(vectors, vectors, 40, ids), strict=True):
+        scored = sorted(zip(-(exact @ query), ids, strict=True))
+        assert [i for i, _ in hits] == [i for _, i in scored]
+        assert [s for _, s in hits] == [-s for s, _ in scored]
+
+
+def test_ties_at_the_border_go_by_id_among_more_documents_than_are_fetched() -> None:
+    vectors = np.eye(60, dtype=np.float32)
+    ids = [f"d{i:02d}" for i in np.random.default_rng(0).permutation(60)]
+    for i, hits in zip(ids, neighbours(vectors, 5, ids), strict=True):
+        assert hits == [(other, 0.0) for other in sorted(set(ids) - {i})[:5]]
 
 
 def bad() -> Iterator[tuple[Any, str]]:

@@ -392,7 +392,7 @@ def test_a_lost_marker_is_an_error_and_nothing_is_written(tmp_path: Path) -> Non
 
 def test_a_head_that_is_no_yaml_is_an_error(tmp_path: Path) -> None:
     (run_folder(tmp_path) / "README.md").write_text("---\n: [\n---\n")
-    with pytest.raises(ValueError, match="its metadata is no YAML"):
+    with pytest.raises(ValueError, match="the part between the --- lines is no YAML"):
         write_card(tmp_path)
 
 

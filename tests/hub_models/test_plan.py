@@ -163,5 +163,5 @@ def test_the_command_prints_the_plan() -> None:
 )
 def test_the_command_refuses_with_a_reason(arguments: list[str], words: str) -> None:
     result = CliRunner().invoke(app, ["plan", *arguments])
-    assert result.exit_code == 2
+    assert result.exit_code == 1
     assert words in result.output

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,11 @@ import pytest
 import yaml
 from accelerate.commands.config.config_args import ClusterConfig
 from accelerate.commands.launch import _validate_launch_command, launch_command_parser
-from accelerate.utils.launch import prepare_multi_gpu_env, prepare_simple_launcher_cmd_env
+from accelerate.utils.launch import (
+    prepare_deepspeed_cmd_env,
+    prepare_multi_gpu_env,
+    prepare_simple_launcher_cmd_env,
+)
 
 from hub_models.plan import plan, processes_of
 from hub_models.recipe import load_recipe
@@ -24,18 +29,25 @@ def environment(path: Path) -> dict[str, Any]:
     where = ["--machine_rank", "3", "--main_process_ip", "10.0.0.1"] if "10x4" in path.stem else []
     args = launch_command_parser().parse_args(["--config_file", str(path), *where, "train.py"])
     args, _, _ = _validate_launch_command(args)
-    prepare = (
-        prepare_multi_gpu_env if args.multi_gpu or args.use_fsdp else lambda a: prepare_simple_launcher_cmd_env(a)[1]
-    )
-    return {**prepare(args), "processes": args.num_processes}
+    if args.use_deepspeed:
+        nested = yaml.safe_load(path.read_text())["deepspeed_config"]
+        args.deepspeed_fields_from_accelerate_config = ",".join(nested)  # as launch does before this
+        prepared = prepare_deepspeed_cmd_env(args)[1]
+    elif args.multi_gpu or args.use_fsdp:
+        prepared = prepare_multi_gpu_env(args)
+    else:
+        prepared = prepare_simple_launcher_cmd_env(args)[1]
+    return {**prepared, "processes": args.num_processes, "machines": args.num_machines}
 
 
 def unknown_nested_keys(content: dict[str, Any]) -> list[str]:
-    return [key for key in content.get("fsdp_config") or {} if key not in FLAGS]
+    nested = [key for part in ("fsdp_config", "deepspeed_config") for key in content.get(part) or {}]
+    return [key for key in nested if key not in FLAGS]
 
 
-def test_the_topologies_are_there() -> None:
-    assert {p.stem for p in FILES} >= {"ddp_10x4", "ddp_8", "fsdp2_10x4", "fsdp2_8", "single_gpu"}
+def test_each_kind_of_topology_is_there() -> None:
+    kinds = {"ddp_10x4", "ddp_2x8", "ddp_8", "deepspeed_zero3_8", "fsdp2_10x4", "fsdp2_8", "single_gpu"}
+    assert kinds <= {p.stem for p in FILES}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
@@ -58,14 +70,31 @@ def test_a_misspelt_key_fails(path: Path, tmp_path: Path) -> None:
 
 def test_the_check_sees_a_misspelt_key() -> None:
     assert unknown_nested_keys({"fsdp_config": {"fsdp_versionn": 2, "fsdp_version": 2}}) == ["fsdp_versionn"]
+    assert unknown_nested_keys({"deepspeed_config": {"zero_stagee": 3, "zero_stage": 3}}) == ["zero_stagee"]
 
 
-@pytest.mark.parametrize(
-    ("name", "processes"),
-    [("single_gpu", 1), ("ddp_8", 8), ("fsdp2_8", 8), ("ddp_10x4", 40), ("fsdp2_10x4", 40)],
-)
-def test_as_many_processes_start_as_the_name_says(name: str, processes: int) -> None:
-    assert environment(FOLDER / f"{name}.yaml")["processes"] == processes
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+def test_as_many_processes_start_as_the_name_says(path: Path) -> None:
+    """``ddp_2x8``: two machines of eight processes, which accelerate wants as sixteen."""
+    machines, each = re.fullmatch(r"(?:single_gpu|.+?_(?:(\d+)x)?(\d+))", path.stem).groups(default="1")  # type: ignore[union-attr]
+    got = environment(path)
+    assert (got["machines"], got["processes"]) == (int(machines), int(machines) * int(each))
+
+
+def test_a_topology_of_several_machines_names_where_they_meet() -> None:
+    content = yaml.safe_load((FOLDER / "ddp_2x8.yaml").read_text())
+    assert {"machine_rank", "main_process_ip", "main_process_port"} <= content.keys()
+    assert {"machine_rank", "main_process_ip"} <= FLAGS, "what the file's header sets on each machine"
+
+
+def test_deepspeed_shards_everything_and_leaves_the_rest_to_the_recipe() -> None:
+    got = environment(FOLDER / "deepspeed_zero3_8.yaml")
+    assert got["ACCELERATE_USE_DEEPSPEED"] == "true"
+    assert got["ACCELERATE_DEEPSPEED_ZERO_STAGE"] == "3"
+    assert got["ACCELERATE_DEEPSPEED_ZERO3_SAVE_16BIT_MODEL"] == "true"
+    assert got["ACCELERATE_DEEPSPEED_ZERO3_INIT"] == "false"
+    assert got["ACCELERATE_GRADIENT_ACCUMULATION_STEPS"] == got["ACCELERATE_GRADIENT_CLIPPING"] == "auto"
 
 
 @pytest.mark.parametrize("name", ["ddp_10x4", "fsdp2_10x4"])

@@ -355,7 +355,7 @@ def test_the_command_writes_the_report_and_the_figures(
 )
 def test_what_is_wrong_is_said_before_anything_is_trained(tmp_path: Path, arguments: list[str], words: str) -> None:
     done = CliRunner().invoke(app, ["study", "stance", "--out", str(tmp_path / "out"), *arguments])
-    assert done.exit_code == 2 and words in " ".join(done.output.replace("│", " ").split())
+    assert done.exit_code == 1 and words in done.output
     assert not (tmp_path / "out" / "runs").exists()
 
 
@@ -363,9 +363,7 @@ def test_what_is_wrong_is_said_before_anything_is_trained(tmp_path: Path, argume
 def test_a_file_that_is_no_study_is_not_written_over(tmp_path: Path, content: str) -> None:
     (tmp_path / "results.json").write_text(content)
     done = CliRunner().invoke(app, ["study", "stance", "--out", str(tmp_path), "--quick"])
-    assert done.exit_code == 2 and "got a file that is no study's results" in " ".join(
-        done.output.replace("│", " ").split()
-    )
+    assert done.exit_code == 1 and "got a file that is no study's results" in done.output
     assert [p.name for p in tmp_path.iterdir()] == ["results.json"]
     assert (tmp_path / "results.json").read_text() == content
     made_study().write(tmp_path / "results.json")
