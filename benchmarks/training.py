@@ -111,7 +111,7 @@ def losses(trainer: SentenceTransformerTrainer, batches: Any, adapter: dict[str,
     """Mean losses of ten steps each, without dropout, over the batches of our sampler at our learning rate."""
     set_peft_model_state_dict(trainer.model.transformers_model, adapter)
     recipe = load_recipe("stance-minilm")
-    trainer.args.batch_sampler = batches
+    trainer.args.batch_sampler, trainer.args.seed = batches, recipe.seed  # the trainer hands its seed to the sampler
     trainer.args.learning_rate, trainer.args.warmup_steps = recipe.learning_rate, recipe.warmup
     trainer.args.logging_steps = training.LOG_EVERY
     for module in trainer.model.modules():
