@@ -30,9 +30,9 @@ from hub_models.hub_cache import ensure_base, use_project_cache
 use_project_cache()
 
 import torch  # noqa: E402
+from peft import get_peft_model_state_dict, set_peft_model_state_dict  # noqa: E402
 from sentence_transformers import SentenceTransformerTrainer  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
-from transformers import set_seed  # noqa: E402
 
 from benchmarks import stock_training  # noqa: E402
 from dataset_builders.atomic import write_text  # noqa: E402
@@ -77,7 +77,6 @@ def theirs(recipe: Recipe, folder: Path, work: Callable[[SentenceTransformerTrai
     """What ``work`` gives of the stock script's trainer."""
     columns = training_data.read(recipe).columns(recipe.query_template, recipe.negatives_per_anchor)
     bf16 = training.precision_of(recipe) == "bf16"
-    set_seed(recipe.seed)
     targets = recipe.lora_targets("bert")
     return work(stock_training.trainer(recipe.base, columns, targets, recipe.global_batch, bf16, str(folder)))
 
@@ -108,10 +107,11 @@ def product_rate(dtype: torch.dtype) -> float:
     return statistics.median(found)
 
 
-def losses(trainer: SentenceTransformerTrainer, batches: Any) -> list[float]:
+def losses(trainer: SentenceTransformerTrainer, batches: Any, adapter: dict[str, torch.Tensor]) -> list[float]:
     """Mean losses of ten steps each, without dropout, over the batches of our sampler at our learning rate."""
+    set_peft_model_state_dict(trainer.model.transformers_model, adapter)
     recipe = load_recipe("stance-minilm")
-    trainer.args.batch_sampler = batches
+    trainer.args.batch_sampler, trainer.args.seed = batches, recipe.seed  # the trainer hands its seed to the sampler
     trainer.args.learning_rate, trainer.args.warmup_steps = recipe.learning_rate, recipe.warmup
     trainer.args.logging_steps = training.LOG_EVERY
     for module in trainer.model.modules():
@@ -156,15 +156,16 @@ def speed_rows(recipe: Recipe, repeats: int) -> list[dict[str, Any]]:
 def loss_row() -> dict[str, Any]:
     overrides = ["precision=fp32", "lora.dropout=0", f"data.0.dose={LOSS_ROWS}"]
     recipe = load_recipe("stance-minilm", overrides)
-    sampler: list[Any] = []
+    shared: list[Any] = []  # what the trainer of ours starts from: batches and adapter
 
     def of_ours(trainer: SentenceTransformerTrainer) -> list[float]:
-        sampler.append(trainer.args.batch_sampler)
-        return losses(trainer, sampler[0])
+        adapter = get_peft_model_state_dict(trainer.model.transformers_model, save_embedding_layers=False)
+        shared.extend((trainer.args.batch_sampler, {name: weight.clone() for name, weight in adapter.items()}))
+        return losses(trainer, *shared)
 
     with tempfile.TemporaryDirectory() as folder:
         mine = ours(recipe, Path(folder) / "ours", of_ours)
-        stock = theirs(recipe, Path(folder), lambda trainer: losses(trainer, sampler[0]))
+        stock = theirs(recipe, Path(folder), lambda trainer: losses(trainer, *shared))
     apart = [max(a / b, b / a) for a, b in zip(mine, stock, strict=True)]
     at = apart.index(max(apart))
     return {
