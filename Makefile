@@ -23,7 +23,7 @@ export GRADIO_ANALYTICS_ENABLED    := 0
 export TOKENIZERS_PARALLELISM      := false
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart demo screenshots rehearse bench test test-all lint clean
+.PHONY: help quickstart demo screenshots rehearse bench scale test test-all lint clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -48,6 +48,9 @@ screenshots: $(VENV)/.installed-dev ## draw the README's pictures of the Space, 
 
 rehearse: $(VENV)/.installed-dev ## release everything to a Hub on this machine and run every snippet as a stranger would
 	@PYTHONPATH=. $(BIN)/python -m tests.hub.rehearsal
+
+scale: $(VENV)/.installed ## how time and memory grow from 10^3 to 10^6 documents: 20 minutes on one idle core, resumes
+	@$(BIN)/python -m benchmarks.scale
 
 bench: $(VENV)/.installed-dev ## speed and memory against what one would write instead; BENCH="graph bootstrap" runs some anew
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -c $(CONSTRAINTS) -e ".[bench]"

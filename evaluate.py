@@ -15,6 +15,7 @@ from typing import Annotated
 
 import typer
 
+from dataset_builders.terminal import print_any_text
 from hub_models.hub_cache import use_project_cache
 
 app = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
@@ -128,6 +129,12 @@ def main(
             "in [0, 1]. Default: what tune stored."
         ),
     ] = None,
+    trust_remote_code: Annotated[
+        str | None,
+        typer.Option(
+            help="Base whose own code may run here, by its Hub id; read that code first.", metavar="ORG/NAME"
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Default: RUN/evaluation for a run folder, else results/local/MODEL.")
     ] = None,
@@ -153,7 +160,7 @@ def main(
         if rerank is None and (llm, base_url) != (None, None):
             raise ValueError("got --llm or --base-url and no --rerank: say what the language model is to rerank")
         curriculum = curriculum_of(model) if compare else None
-        if share_encoding(model, judged, cache, baseline):
+        if share_encoding(model, judged, cache, baseline, trust_remote_code):
             return
         of_stance = variants(
             model, judged, hybrid=hybrid, lexical=lexical.value, adapter_scale=adapter_scale, anchor=anchor
@@ -181,6 +188,7 @@ def main(
             ablation=ablation,
             variants=[*of_stance, *reranked.stance],
             oblique_variants=reranked.oblique,
+            trust_remote_code=trust_remote_code,
         )
         keep_choices(model, evaluation.results, judged, reranked.oblique)
     except (ValueError, OSError, RuntimeError) as error:
@@ -203,4 +211,5 @@ def main(
 
 
 if __name__ == "__main__":
+    print_any_text()
     app()

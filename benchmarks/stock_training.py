@@ -9,7 +9,13 @@ from sentence_transformers.sentence_transformer.losses import MultipleNegativesR
 
 
 def trainer(
-    base: str, triplets: Dataset, target_modules: str, batch: int, bf16: bool, folder: str
+    base: str,
+    triplets: Dataset,
+    target_modules: str,
+    batch: int,
+    bf16: bool,
+    folder: str,
+    learning_rate: float = 2e-4,
 ) -> SentenceTransformerTrainer:
     """A trainer for one epoch over ``triplets`` (anchor, positive, negative) with LoRA r 64 on ``base``."""
     model = SentenceTransformer(base, device="cpu")
@@ -22,7 +28,7 @@ def trainer(
         output_dir=folder,
         num_train_epochs=1,
         per_device_train_batch_size=batch,
-        learning_rate=2e-4,
+        learning_rate=learning_rate,
         bf16=bf16,
         use_cpu=True,
         report_to="none",

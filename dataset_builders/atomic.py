@@ -3,10 +3,26 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder that nothing can be written to, before long work; nothing is left in it.
+
+    Raises:
+        OSError: If it is none, or read-only, or the disk is full.
+    """
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"?")
+    except OSError as error:
+        raise type(error)(
+            error.errno, f"{error.strerror}: nothing can be written there; choose another folder", str(folder)
+        ) from error
 
 
 def write_text(path: Path, text: str) -> None:

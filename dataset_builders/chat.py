@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import email.utils
 import ipaddress
 import json
 import logging
 import os
 import re
 import threading
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -20,6 +18,8 @@ from huggingface_hub import InferenceClient, constants, get_token
 from huggingface_hub.errors import HfHubHTTPError, InferenceTimeoutError
 
 from dataset_builders.endpoint_client import EndpointClient, TooLargeError, TooLongError
+from dataset_builders.retry_after import retry_after
+from dataset_builders.tokens import SECRET
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ _ADVICE: Final = {
     422: "the endpoint does not take one of the parameters",
     429: "lower requests_per_minute or concurrency",
 }
-_SECRET = re.compile(r"\b(?:hf_|sk-)[\w-]{8,}")
+_SECRET = re.compile(SECRET)
 _NO_KEY: Final = "none"
 
 
@@ -172,7 +172,7 @@ class Chat:
             body = self._clean(response.text)
         except httpx2.ResponseNotRead:
             body = ""
-        wait = _retry_after(response.headers)
+        wait = retry_after(response.headers)
         advice = _ADVICE.get(status, "the endpoint's log says more")
         if 300 <= status < 400:
             target = self._clean(response.headers.get("location", "").partition("?")[0])
@@ -250,21 +250,6 @@ def _count(usage: Any, name: str) -> int:
     if value is not None:
         log.debug("%s: got %.80r, wanted a whole number in [0, 2^53); counted as 0", name, value)
     return 0
-
-
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds of a Retry-After header, which gives seconds or a date."""
-    value = headers.get("retry-after", "").strip()
-    if not value:
-        return None
-    try:
-        return max(0.0, float(value))
-    except ValueError:
-        pass
-    try:
-        return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - time.time())
-    except ValueError:
-        return None
 
 
 def _host(base_url: str) -> str:

@@ -38,7 +38,7 @@ _STAGING = ".staging-"
 _LOCK = ".staging.lock"
 _OF_A_REPOSITORY = {"README.md", "LICENSE", "build.json", ".git", ".gitattributes", ".gitignore", ".cache"}
 _SHARD = re.compile(r"[a-z]+-\d{5}-of-\d{5}-[0-9a-f]{16}\.parquet")
-_FRONT = re.compile(r"\A---\r?\n(.*?)^---[ \t]*\r?$\n?", re.DOTALL | re.MULTILINE)
+_FRONT = re.compile(r"\A\ufeff?---\r?\n(.*?)^---[ \t]*\r?$\n?", re.DOTALL | re.MULTILINE)
 BEGIN, END = "<!-- build: begin -->", "<!-- build: end -->"
 _GENERATED = re.compile(rf"{BEGIN}.*?{END}", re.DOTALL)
 

@@ -82,7 +82,6 @@ class Commit:
         made: Whether this call made that commit; False where all was there already.
         adds: Files sent.
         deletes: Files deleted.
-        bytes: Size of the files sent.
     """
 
     repo_id: str
@@ -90,7 +89,6 @@ class Commit:
     made: bool
     adds: int = 0
     deletes: int = 0
-    bytes: int = 0
 
 
 def plan(
@@ -191,7 +189,7 @@ def commit_folder(
             if made.files.keys() - OF_ANY_REPOSITORY and todo.changes:  # another publish was here
                 raise conflict(repo_id)
         sha = ask(repo_id, lambda: _commit(todo, message)) if todo.changes else str(todo.remote.sha)
-        done = Commit(repo_id, sha, todo.changes, len(todo.adds), len(todo.deletes), sum(todo.adds.values()))
+        done = Commit(repo_id, sha, todo.changes, len(todo.adds), len(todo.deletes))
     # A tag that stands there was set once its commit had been read back.
     if verify is not None and (tag is None or remote.tags.get(tag) != done.sha):
         verify(done)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 from collections.abc import Callable
-from email.utils import parsedate_to_datetime
 from typing import TypeVar
 
 import httpx2
@@ -26,6 +24,8 @@ from tenacity import (
     stop_after_delay,
     wait_random_exponential,
 )
+
+from dataset_builders.retry_after import retry_after
 
 logger = logging.getLogger(__name__)
 
@@ -157,22 +157,8 @@ def _said(error: Exception) -> str:
 def _wait(state: RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome is not None else None
     response = getattr(error, "response", None)
-    said = None if response is None else _retry_after(response.headers.get("Retry-After"))
+    said = None if response is None else retry_after(response.headers)
     return _BACKOFF(state) if said is None else min(said, LONGEST)
-
-
-def _retry_after(header: str | None) -> float | None:
-    """Seconds to wait by a ``Retry-After``, which is a number or a date; None where it is neither."""
-    if header is None:
-        return None
-    try:
-        return max(0.0, float(header))
-    except ValueError:
-        pass
-    try:
-        return max(0.0, parsedate_to_datetime(header).timestamp() - time.time())
-    except ValueError:
-        return None
 
 
 def _tell(state: RetryCallState) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any, Final
 
 from dataset_builders.generate import Reply
+from dataset_builders.thoughts import answer_of
 
-_THOUGHTS = re.compile(r"^\s*<(think(?:ing)?)>.*?</\1>", re.DOTALL | re.IGNORECASE)
+LONGEST: Final = 200_000
+"""Characters of an answer that are read: no text that is asked for is near, and the checks take each word in hand."""
 _FENCE: Final = "```"
 
 
@@ -21,8 +22,11 @@ def parse(reply: Reply, keys: str) -> dict[str, Any] | str:
     """
     if reply.finish_reason == "length":
         return "the answer was cut off: answer with the JSON alone"
+    answer = _unfenced(answer_of(reply.text)).strip()
+    if len(answer) > LONGEST:
+        return f"the answer was too long ({len(answer):,} characters): answer with the JSON alone"
     try:
-        parsed = json.loads(_unfenced(_THOUGHTS.sub("", reply.text)))
+        parsed = json.loads(answer)
     except (ValueError, RecursionError) as error:
         return f"the answer was no JSON ({type(error).__name__}): answer with the JSON alone"
     if not isinstance(parsed, dict):

@@ -17,19 +17,24 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import yaml
 
+from dataset_builders.folder import read_card
+from dataset_builders.tokens import SECRET
+
 _MACHINE_PATH = re.compile(r"^(?:[/\\~]|\.{1,2}(?:[/\\]|$)|[A-Za-z]:[/\\]|file:)")
 _MAY_HOLD_ANY_TEXT = {"tokenizer.json", "vocab.json", "vocab.txt", "merges.txt"}
-
-# Of the Hub, of OpenAI and those that copy its shape, of AWS, of GitHub; and private keys.
-_SECRET = re.compile(
-    rb"(?<![A-Za-z0-9])(?:hf_[A-Za-z0-9]{30,}|sk-[A-Za-z0-9_-]{20,}|AKIA[0-9A-Z]{16}(?![0-9A-Za-z])"
-    rb"|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{30,})|-----BEGIN [A-Z ]*PRIVATE KEY-----"
-)
 
 
 def is_machine_path(text: str) -> bool:
     """Whether ``text`` starts as paths do: ``/``, ``./``, ``../``, ``~``, a drive letter or ``file:``."""
     return _MACHINE_PATH.match(text) is not None
+
+
+def home_folder() -> set[Path]:
+    """The user's home folder; none where there is none, as in a container whose user has no account."""
+    try:
+        return {Path.home()}
+    except RuntimeError:
+        return set()
 
 
 def machine_paths(folder: Path, files: Iterable[Path] | None = None) -> Iterator[tuple[str, str]]:
@@ -43,7 +48,7 @@ def machine_paths(folder: Path, files: Iterable[Path] | None = None) -> Iterator
         folder: Where to look.
         files: Those to look at; all by default.
     """
-    here = {Path.home(), Path.cwd(), Path(sys.prefix), Path(tempfile.gettempdir()), folder.resolve().parent}
+    here = {Path.cwd(), Path(sys.prefix), Path(tempfile.gettempdir()), folder.resolve().parent, *home_folder()}
     here |= {Path(os.environ[name]) for name in ("HF_HOME", "HF_HUB_CACHE") if os.environ.get(name)}
     needles = sorted({f"{path}{os.sep}".encode() for path in here if len(path.parts) > 1})
     pattern = re.compile(b"|".join(re.escape(needle) for needle in needles)) if needles else None
@@ -69,7 +74,7 @@ def secrets(
         known: Secrets of whatever shape that this process has, such as its own token.
     """
     own = [re.escape(secret.encode()) for secret in known if len(secret) >= 8]
-    pattern = re.compile(b"|".join([*own, _SECRET.pattern]))
+    pattern = re.compile(b"|".join([*own, SECRET.encode()]))
     for path in _files(folder, files):
         found = {match[0][:6].decode("ascii", "replace") for c in _contents(path) for match in pattern.finditer(c)}
         yield from ((path.relative_to(folder).as_posix(), f"{start}…") for start in sorted(found))
@@ -107,8 +112,8 @@ def _parsed(path: Path) -> Any:
         return json.loads(path.read_bytes())
     if path.suffix in (".yaml", ".yml"):
         return yaml.safe_load(path.read_bytes())
-    if path.suffix == ".md" and (content := path.read_bytes()).startswith(b"---\n"):
-        return yaml.safe_load(content.split(b"\n---", 1)[0])
+    if path.suffix == ".md":
+        return read_card(path.read_bytes().decode("utf-8", "replace"), path.name)[0]
     return None
 
 

@@ -16,6 +16,9 @@ def locked(path: Path, *, wait: bool = False) -> Iterator[bool]:
     Yields:
         Whether the lock is ours. False only without ``wait``, where another process has it. Where the system has no
         such locks (Windows), always True.
+
+    Raises:
+        OSError: If nothing can be written beside ``path``, naming its folder.
     """
     try:
         import fcntl
@@ -24,7 +27,7 @@ def locked(path: Path, *, wait: bool = False) -> Iterator[bool]:
         return
     mine = None
     while mine is None:
-        with path.open("wb") as file:
+        with _open(path) as file:
             mine = _take(file, path, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             if mine is None:
                 continue
@@ -33,6 +36,15 @@ def locked(path: Path, *, wait: bool = False) -> Iterator[bool]:
             finally:
                 if mine:
                     path.unlink(missing_ok=True)
+
+
+def _open(path: Path) -> IO[bytes]:
+    try:
+        return path.open("wb")
+    except OSError as error:
+        raise type(error)(
+            error.errno, f"{error.strerror}: nothing can be written there; choose another folder", str(path.parent)
+        ) from error
 
 
 def _take(file: IO[bytes], path: Path, how: int) -> bool | None:

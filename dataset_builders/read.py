@@ -13,7 +13,7 @@ from dataset_builders.folder import shards
 from dataset_builders.instructions import STANCES
 from dataset_builders.rows import Row, check_keys, one_of, read_parquet, read_rows
 from dataset_builders.schema import CURRICULA, TRIPLETS, NegativeKind, same_columns
-from dataset_builders.text import check_text, did_you_mean, text_id
+from dataset_builders.text import check_text, did_you_mean, shown, text_id
 
 NEGATIVE_KINDS: tuple[NegativeKind, ...] = get_args(NegativeKind)
 
@@ -154,7 +154,7 @@ def _triplet(row: Row, where: str) -> Row:
     one_of("stance", row["stance"], STANCES, where)
     if not isinstance(row["negatives"], list):
         raise ValueError(
-            f"{where}: negatives: got {type(row['negatives']).__name__} {row['negatives']!r}, wanted a list"
+            f"{where}: negatives: got {type(row['negatives']).__name__} {shown(row['negatives'])}, wanted a list"
         )
     return {
         **row,
@@ -168,7 +168,7 @@ def _triplet(row: Row, where: str) -> Row:
 
 def _negative(row: object, where: str) -> Row:
     if not isinstance(row, dict):
-        raise ValueError(f"{where}: got {type(row).__name__} {row!r}, wanted an object with text and kind")
+        raise ValueError(f"{where}: got {type(row).__name__} {shown(row)}, wanted an object with text and kind")
     check_keys(row, ("text", "kind"), ("id",), where)
     check_text(row["text"], where)
     one_of("kind", row["kind"], NEGATIVE_KINDS, where)

@@ -85,6 +85,7 @@ def _load(repo_id: str, revision: str, configs: list[str]) -> Prints:
                 cwd=home,  # a folder here that is called like the repository would be loaded in its place
                 capture_output=True,
                 text=True,
+                errors="replace",  # a library may write what this locale cannot read
             )
         if done.returncode == 0:
             found: Prints = json.loads(done.stdout.splitlines()[-1])

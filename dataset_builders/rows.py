@@ -10,12 +10,15 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dataset_builders.text import did_you_mean
+from dataset_builders.text import did_you_mean, shown
 
 Row = dict[str, Any]
 Name = TypeVar("Name", bound=str)
 
 SUFFIXES = (".jsonl", ".parquet")
+
+LONGEST_LINE = 64 * 2**20
+"""Bytes of a line of JSONL: a longer one is no row, and would be held in memory several times over."""
 
 _MARK = b"\xef\xbb\xbf"  # the byte order mark that some editors put before UTF-8
 
@@ -27,8 +30,9 @@ def read_rows(path: Path) -> Iterator[tuple[str, Row]]:
     array of objects, or is JSONL by another name.
 
     Raises:
-        ValueError: If the suffix is none of ``.jsonl``, ``.json`` and ``.parquet``, a line or a file is no UTF-8 or no
-            JSON object whose keys are unique, or a parquet file is damaged.
+        ValueError: If the suffix is none of ``.jsonl``, ``.json`` and ``.parquet``, a line is longer than
+            `LONGEST_LINE`, a line or a file is no UTF-8 or no JSON object whose keys are unique, or a parquet file is
+            damaged.
     """
     if path.suffix == ".parquet":
         for number, row in enumerate(read_parquet(path).to_pylist(), start=1):
@@ -38,10 +42,15 @@ def read_rows(path: Path) -> Iterator[tuple[str, Row]]:
             where = f"{path.name}, row {number}"
             yield where, _object_only(row, where)
     elif path.suffix in (".json", ".jsonl"):
-        with path.open("rb") as lines:
-            for number, line in enumerate(lines, start=1):
+        with path.open("rb") as file:
+            for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), start=1):
+                where = f"{path.name}:{number}"
+                if len(line) > LONGEST_LINE:
+                    raise ValueError(
+                        f"{where}: the line is longer than {LONGEST_LINE:,} bytes; wanted one object a line, each "
+                        "ended by LF"
+                    )
                 if line.strip():
-                    where = f"{path.name}:{number}"
                     content = line.removeprefix(_MARK) if number == 1 else line
                     yield where, _object_only(_parse(content, where, "line", "one object a line"), where)
     else:
@@ -75,6 +84,23 @@ def read_json(path: Path) -> Any:
     return _parse(path.read_bytes().removeprefix(_MARK), path.name, "file", "one JSON value")
 
 
+def read_text(path: Path) -> str:
+    """A whole file of text, line ends as they are, without the mark that some editors begin it with.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If the file is no UTF-8.
+    """
+    try:
+        return path.read_bytes().removeprefix(_MARK).decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(_no_utf8(error, path.name, "file")) from None
+
+
+def _no_utf8(error: UnicodeDecodeError, where: str, unit: str) -> str:
+    return f"{where}: the {unit} is no UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8"
+
+
 def _is_array(path: Path) -> bool:
     with path.open("rb") as file:
         return file.read(1024).removeprefix(_MARK).lstrip().startswith(b"[")
@@ -84,9 +110,7 @@ def _parse(content: bytes, where: str, unit: str, wanted: str) -> Any:
     try:
         return json.loads(content.decode(), object_pairs_hook=_object)
     except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{where}: the {unit} is no UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8"
-        ) from None
+        raise ValueError(_no_utf8(error, where, unit)) from None
     except json.JSONDecodeError as error:
         raise ValueError(f"{where}: the {unit} is no JSON ({error}); wanted {wanted}") from None
     except RecursionError:
@@ -136,7 +160,7 @@ def one_of(key: str, value: object, known: Iterable[Name], where: str) -> Name:
     for name in known:
         if value == name:
             return name
-    raise ValueError(f"{where}: got {key} {value!r}, wanted one of {known}.{did_you_mean(str(value), known)}")
+    raise ValueError(f"{where}: got {key} {shown(value)}, wanted one of {known}.{did_you_mean(str(value), known)}")
 
 
 def files_of(path: Path) -> list[Path]:

@@ -9,6 +9,8 @@ import unicodedata
 from collections.abc import Iterable
 
 _SPACE = re.compile(r"\s+")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_SHOWN = 200  # characters
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 _SENTENCE = re.compile(r"""(?<=[.!?…])["'”’)\]]*\s+|\n+""")
 
@@ -72,17 +74,23 @@ def check_text(text: object, where: str) -> str:
         ValueError: If it is no string, blank, or holds a NUL character or a lone surrogate.
     """
     if not isinstance(text, str):
-        raise ValueError(f"{where}: got {type(text).__name__} {text!r}, wanted a text")
+        raise ValueError(f"{where}: got {type(text).__name__} {shown(text)}, wanted a text")
     if not text.strip():
         raise ValueError(f"{where}: the text is empty; remove the row or fill it in")
     if "\x00" in text:
         raise ValueError(f"{where}: the text holds a NUL character; remove it")
-    if any("\ud800" <= c <= "\udfff" for c in text):
+    if _SURROGATE.search(text):
         raise ValueError(f"{where}: the text holds a lone surrogate and is no valid Unicode; decode the source anew")
     return text
 
 
+def shown(value: object) -> str:
+    """A value as an error shows it: it may be as large as a file."""
+    said = repr(value)
+    return said if len(said) <= _SHOWN else f"{said[:_SHOWN]}…"
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A sentence naming the nearest known name, or nothing."""
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name[:_SHOWN], list(known), n=1, cutoff=0.5)
     return f" Did you mean {near[0]!r}?" if near else ""

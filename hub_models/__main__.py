@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import logging
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from hub_models import release_commands
-
-
-class StudyFamily(StrEnum):
-    stance = "stance"
-
-
-class StudySplit(StrEnum):
-    test = "test"
-    validation = "validation"
-
+from dataset_builders.terminal import print_any_text
+from hub_models import release_commands, study_commands
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 
 app.add_typer(release_commands.app)
+app.add_typer(study_commands.app, name="study")
 
 
 @app.callback()
@@ -34,20 +25,37 @@ def _main() -> None:
     use_project_cache()
 
 
+def _told(error: Exception) -> typer.Exit:
+    """One line for what was wrong or went wrong."""
+    typer.echo(f"error: {error}", err=True)
+    return typer.Exit(1)
+
+
 @app.command()
 def plan(
     recipe: Annotated[str, typer.Argument(help="Name of a recipe, or a YAML file.")],
-    world_size: Annotated[int, typer.Option(min=1, help="Processes, one for each device.")] = 1,
+    world_size: Annotated[
+        int | None, typer.Option(min=1, help="Processes, one for each device; by default 1.")
+    ] = None,
+    config_file: Annotated[
+        Path | None,
+        typer.Option(help="Or as many as this file of accelerate starts, as hub_models/accelerate/*.yaml."),
+    ] = None,
     overrides: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE")] = None,
 ) -> None:
     """Print what a run takes: parameters, memory, steps, tokens, negatives."""
     from hub_models.plan import plan as make
+    from hub_models.plan import processes_of
     from hub_models.recipe import load_recipe
 
     try:
-        typer.echo(make(load_recipe(recipe, overrides or []), world_size).table())
+        made = load_recipe(recipe, overrides or [])
+        if world_size is not None and config_file is not None:
+            raise ValueError(f"got --world-size {world_size} and --config-file {config_file}, wanted one of them")
+        processes = processes_of(config_file) if config_file is not None else world_size or 1
+        typer.echo(make(made, processes).table())
     except (ValueError, OSError) as error:
-        raise typer.BadParameter(str(error)) from None
+        raise _told(error) from None
 
 
 @app.command()
@@ -79,7 +87,7 @@ def diagnose(
         if against is not None:
             found["against"] = contrast(columns(file), columns(against), metric)
     except (ValueError, OSError) as error:
-        raise typer.BadParameter(str(error)) from None
+        raise _told(error) from None
     typer.echo(json.dumps(found, indent=1, allow_nan=False))
 
 
@@ -98,16 +106,17 @@ def probe(
     """Measure an encoder's sense of stance with minimal pairs: probe.json, a picture, and a table."""
     from hub_models.evaluation import probe as module
     from hub_models.evaluation.figures import draw_probe
-    from hub_models.evaluation.places import default_folder
+    from hub_models.evaluation.places import check_writable, default_folder
 
     try:
+        folder = out or default_folder(model)
+        check_writable(folder)
         pairs = module.pairs_of(source, data)
         found = module.probe(model, pairs, source if data is None else data.stem)
-        folder = out or default_folder(model)
         found.write(folder / module.PROBE_NAME)
         drawn = draw_probe(found, folder)
     except (ValueError, OSError) as error:
-        raise typer.BadParameter(str(error)) from None
+        raise _told(error) from None
     typer.echo(f"{module.report(found)}\n\nresults  {folder / module.PROBE_NAME}\nfigure   {drawn}")
 
 
@@ -121,6 +130,7 @@ def tune(
     ] = None,
 ) -> None:
     """Choose adapter scale, anchor and the weight of BM25 on validation claims, and keep them in RUN's slant.json."""
+    from dataset_builders.atomic import check_folder
     from hub_models.evaluation.figures_levers import draw_levers
     from hub_models.evaluation.named_tasks import load_tasks
     from hub_models.evaluation.stance import Judgements
@@ -131,6 +141,7 @@ def tune(
 
     try:
         Manifest.read(run)
+        check_folder(run)
         ((name, judged),) = load_tasks([tasks], data, "validation", wide=True).items()
         if not isinstance(judged, Judgements):
             raise ValueError(f"--tasks: got {tasks!r}, wanted one stance task, such as sample-stance")
@@ -138,7 +149,7 @@ def tune(
         keep(run, found)
         figure = draw_levers(found.curve, found.levers, f"{run.resolve().name} on {name}", run / TUNING)
     except (ValueError, OSError) as error:
-        raise typer.BadParameter(str(error)) from None
+        raise _told(error) from None
     typer.echo(summary(found))
     typer.echo(f"figure   {figure}\nkept in  {run / 'slant.json'}")
 
@@ -156,7 +167,8 @@ def encode(
     """Encode a file of texts into a file of vectors."""
     from numpy import save
 
-    from dataset_builders.atomic import write_with
+    from dataset_builders.atomic import check_folder, write_with
+    from dataset_builders.rows import read_text
     from hub_models.corpus import encode_corpus
     from hub_models.encoder import load
     from hub_models.processes import rank_and_count
@@ -165,61 +177,16 @@ def encode(
     try:
         if not out.parent.is_dir():
             raise FileNotFoundError(f"--out {out}: the folder {out.parent} does not exist; make it first")
+        check_folder(out.parent)
         if processes > 1 and cache is None:
             raise ValueError(f"{processes} processes share the work through a folder: give --cache DIR")
-        lines = texts.read_bytes().decode("utf-8").removesuffix("\n").split("\n")
+        lines = [line.removesuffix("\r") for line in read_text(texts).removesuffix("\n").split("\n")]
         vectors = encode_corpus(lines, load(model), cache_dir=cache, batch_size=batch_size)
         if rank == 0:
             write_with(out, lambda file: save(file, vectors))
             typer.echo(f"{out}: {vectors.shape[0]} x {vectors.shape[1]}, by {processes} process(es)")
     except (ValueError, OSError) as error:
-        raise typer.BadParameter(str(error)) from None
-
-
-@app.command()
-def study(
-    family: Annotated[StudyFamily, typer.Argument(help="What is studied.")],
-    out: Annotated[Path, typer.Option(file_okay=False, help="Folder for everything; a killed study goes on in it.")],
-    recipe: Annotated[str, typer.Option(help="Name of a recipe, or a YAML file.")] = "stance-minilm",
-    curricula: Annotated[
-        str, typer.Option(help="Configs of the triplets, with commas.")
-    ] = "homogeneous,mixed,mixed_aug",
-    also: Annotated[
-        list[str] | None,
-        typer.Option(metavar="'NAME: KEY=VALUE …'", help="A further system: the recipe with these overrides."),
-    ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Trainings of each system, with the seeds 0, 1, …")] = 3,
-    source: Annotated[
-        str | None, typer.Option(help="Train on this source and evaluate on it too; by default the recipe's own data.")
-    ] = None,
-    data: Annotated[Path | None, typer.Option(exists=True, help="The data of --source: a file or folder.")] = None,
-    evaluate: Annotated[
-        list[str] | None,
-        typer.Option(metavar="SOURCE=PATH", help="A further evaluation set, besides the embedded sample."),
-    ] = None,
-    split: Annotated[StudySplit, typer.Option(help="Which claims to ask about.")] = StudySplit.test,
-    hybrid: Annotated[
-        str, typer.Option(help="Weights of BM25 beside the dense scores, with commas; '' for none.")
-    ] = "0.1,0.15,0.2",
-    quick: Annotated[bool, typer.Option("--quick", help="100 steps and one seed: does everything work?")] = False,
-    overrides: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE")] = None,
-) -> None:
-    """Train every curriculum with the same budget, measure all on all sets, and report it as the paper's tables do."""
-    import shlex
-    import sys
-
-    from hub_models.evaluation import study as studies
-
-    try:
-        written = studies.study_stance(
-            out, recipe, studies.parse_systems(curricula, also or []), seeds=1 if quick else seeds, source=source,
-            data=data, further=evaluate or [], split=split.value, hybrid=hybrid, quick=quick,
-            overrides=overrides or [], command=shlex.join(["python", "-m", "hub_models", *sys.argv[1:]]),
-        )  # fmt: skip
-    except (ValueError, OSError, RuntimeError) as error:
-        raise typer.BadParameter(str(error)) from None
-    for path in written:
-        typer.echo(path)
+        raise _told(error) from None
 
 
 @app.command()
@@ -243,11 +210,12 @@ def card(
     try:
         written = write_card(run, results)
     except (ValueError, OSError) as error:
-        raise typer.BadParameter(str(error)) from None
+        raise _told(error) from None
     for name, path in [("adapter", run), ("card", written), *(("figure", f) for f in figures(run, results))]:
         typer.echo(f"{name:<9}{path}")
     typer.echo(f"\nSearch with it, from any shell:\n\n{search_snippet(run)}")
 
 
 if __name__ == "__main__":
+    print_any_text()
     app()

@@ -8,6 +8,7 @@ its many positives. So two rows go into one step only if
 2. no text of the one, positive *or negative*, is a known positive of the other's (claim, stance).
 
 Rule 2 covers equal positives. Known positives are the positives of all rows of the data with that claim and stance.
+Oblique rows have no claims: there the positive stands for one, and the query asks (`RowKeys.from_queries`).
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class RowKeys:
 
     Attributes:
         claim: int64[n]; rows with one number have one claim.
-        anchor: int64[n]; rows with one number have one claim and stance.
+        anchor: int64[n]; rows with one number have one claim and stance, or one query.
         foes: int64[m]; ``foes[offsets[i]:offsets[i + 1]]`` are the anchors of *other* claims for which a text of row i
             is a known positive.
         offsets: int64[n + 1].
@@ -80,9 +81,72 @@ class RowKeys:
         claim_texts, _ = _number(claims, claim_key)
         claim = _merge(ids, claim_texts)
         stance, _ = _number(stances)
-        pairs, anchor = np.unique(np.stack([claim, stance], axis=1), axis=0, return_inverse=True)
-        anchor = anchor.reshape(-1)
+        _, anchor = np.unique(np.stack([claim, stance], axis=1), axis=0, return_inverse=True)
+        names = _names(claim, ids, id_names)
+        return cls._joined(
+            claim,
+            anchor.reshape(-1),
+            positives,
+            negatives,
+            names,
+            "claim and stance",
+            lambda row: f"claim {claim_ids[row]!r}, stance {stances[row]!r}",
+        )
 
+    @classmethod
+    def from_queries(
+        cls,
+        queries: Sequence[str],
+        attributes: Sequence[str | None],
+        positive_ids: Sequence[str],
+        positives: Sequence[str],
+        negatives: Sequence[Sequence[str]],
+    ) -> RowKeys:
+        """Number the texts of ``n`` oblique rows; each argument holds one entry a row.
+
+        The positive stands for the claim. Known positives of a query are those of all rows that ask for the same: by
+        the same query, as the edges of one anchor of the style graph do, or for the same attribute where that is
+        known. Rows of a known attribute are positives of each other, so that there the attribute stands for the claim.
+
+        Args:
+            queries: With their instructions.
+            attributes: None where it is not known, or where the query means one document alone.
+            positive_ids, positives, negatives: As they are.
+
+        Raises:
+            ValueError: If a row's negative is a known positive of the row's own query.
+        """
+        query, _ = _number(queries, text_key)
+        own, attribute_names = _number([a if a is not None else "" for a in attributes])
+        known = np.array([a is not None for a in attributes], dtype=bool)
+        anchor = _merge(np.where(known, own, len(attribute_names) + query), query)
+        ids, id_names = _number(positive_ids)
+        texts, _ = _number(positives, text_key)
+        claim = np.where(known, anchor, len(queries) + _merge(ids, texts))
+        claim = np.unique(claim, return_inverse=True)[1].reshape(-1)
+        names = _names(claim, np.where(known, own, len(attribute_names) + ids), [*attribute_names, *id_names])
+        return cls._joined(
+            claim,
+            anchor,
+            positives,
+            negatives,
+            names,
+            "query",
+            lambda row: f"positive {positive_ids[row]!r}, query {queries[row]!r}",
+        )
+
+    @classmethod
+    def _joined(
+        cls,
+        claim: NDArray[np.int64],
+        anchor: NDArray[np.int64],
+        positives: Sequence[str],
+        negatives: Sequence[Sequence[str]],
+        names: list[str],
+        asker: str,
+        describe: Callable[[int], str],
+    ) -> RowKeys:
+        """Find the foes of each row: the anchors for which one of its texts is a known positive."""
         rows = np.arange(len(claim))
         widths = np.fromiter(map(len, negatives), np.int64, count=len(claim))
         text, _ = _number((*positives, *(t for row in negatives for t in row)), text_key)
@@ -101,16 +165,17 @@ class RowKeys:
         if len(own):
             first = int(row[own[0]])
             raise ValueError(
-                f"{len(own)} negatives are a known positive of their own claim and stance, such as in row {first} "
-                f"(claim {claim_ids[first]!r}, stance {stances[first]!r}, negatives {list(negatives[first])}); "
-                "training on them would push right answers away: remove those rows or build the triplets anew"
+                f"{len(own)} negatives are a known positive of their own {asker}, such as in row {first} "
+                f"({describe(first)}, negatives {list(negatives[first])}); "
+                "training on them would push right answers away: remove those rows or build the rows anew"
             )
-        other = pairs[foe, 0] != claim[row]
+        # Rows of one claim are kept apart in any case; an anchor of several claims is a foe of each of them.
+        only = np.full(int(anchor.max(initial=-1)) + 1, -1, dtype=np.int64)
+        only[anchor] = claim
+        only[anchor[only[anchor] != claim]] = -1
+        other = only[foe] != claim[row]
         held = np.unique(np.stack([row[other], foe[other]], axis=1), axis=0)
         offsets = np.searchsorted(held[:, 0], np.arange(len(claim) + 1))
-        names = [""] * (int(claim.max(initial=-1)) + 1)
-        for code, name in zip(claim.tolist(), ids.tolist(), strict=True):
-            names[code] = names[code] or id_names[name]
         return cls(claim, anchor, held[:, 1], offsets, names)
 
 
@@ -338,6 +403,14 @@ def _number(values: Iterable[str], key: Callable[[str], str] = str) -> tuple[NDA
             number = seen[value] = numbers.setdefault(key(value), len(numbers))
         out.append(number)
     return np.array(out, dtype=np.int64), list(numbers)
+
+
+def _names(claim: NDArray[np.int64], ids: NDArray[np.int64], id_names: Sequence[str]) -> list[str]:
+    """One id for each claim, for messages."""
+    names = [""] * (int(claim.max(initial=-1)) + 1)
+    for code, name in zip(claim.tolist(), ids.tolist(), strict=True):
+        names[code] = names[code] or id_names[name]
+    return names
 
 
 def _merge(ids: NDArray[np.int64], texts: NDArray[np.int64]) -> NDArray[np.int64]:

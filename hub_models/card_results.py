@@ -22,11 +22,24 @@ from hub_models.evaluation.stance_ranking import ORACLE, TOPIC
 from hub_models.manifest import is_machine_path
 
 NOT_COMPUTED = "not computed"
+TASK_NAME = "Stance-aware argument retrieval"
 SEEN_SLICE = "instructions=seen"
 
 
-def evaluation_results(results: Results) -> list[EvalResult]:
+OBLIQUE_COLUMNS = {
+    "ndcg_at_10_gold": "NDCG@10",
+    "ndcg_at_50_gold": "NDCG@50",
+    "recall_at_10_gold": "R@10",
+    "recall_at_50_gold": "R@50",
+}
+
+
+def evaluation_results(results: Results, columns: Mapping[str, str] = COLUMNS) -> list[EvalResult]:
     """The model-index entries of a results file: the dense runs, by task and slice; what is null is left out.
+
+    Args:
+        results: Of the model.
+        columns: Metric to its name, `OBLIQUE_COLUMNS` for a model of that kind.
 
     Raises:
         ValueError: If a value is not finite, or a task lacks a count.
@@ -39,13 +52,13 @@ def evaluation_results(results: Results) -> list[EvalResult]:
         for slice_name, metrics in run.slices.items():
             if slice_name == SEEN_SLICE:  # what training asked for flatters
                 continue
-            for metric, label in COLUMNS.items():
+            for metric, label in columns.items():
                 if metric not in metrics or (value := metrics[metric].mean) is None:
                     continue
                 entries.append(
                     EvalResult(
                         task_type="retrieval",
-                        task_name="Stance-aware argument retrieval",
+                        task_name="Oblique retrieval" if columns is OBLIQUE_COLUMNS else TASK_NAME,
                         dataset_type=public_name(task.dataset),
                         dataset_name=f"{name} ({slice_name})",
                         dataset_config=slice_name,
@@ -120,23 +133,7 @@ def task_table(name: str, task: TaskResult) -> TaskTable | None:
     claim_only = task.run("claim_only")
     slices = []
     for slice_name, metrics in dense.slices.items():
-        compared = [c for c in dense.compare if c.slice == slice_name and c.metric in COLUMNS]
-        baselines = list(dict.fromkeys(c.baseline for c in compared))
-        rows = []
-        for baseline in baselines:
-            by_metric = {c.metric: c for c in compared if c.baseline == baseline}
-            rows.append(Row(f"base: {public_name(baseline)}", _before(dense, slice_name, by_metric)))
-        rows.append(Row("this adapter", _means(dense, slice_name)))
-        for baseline in baselines:
-            by_metric = {c.metric: c for c in compared if c.baseline == baseline}
-            rows.append(
-                Row(
-                    f"difference to {public_name(baseline)}" if len(baselines) > 1 else "difference",
-                    {m: _interval(c) for m, c in by_metric.items()},
-                )
-            )
-        if claim_only is not None and slice_name in claim_only.slices:
-            rows.append(Row("claim only, no instruction", _means(claim_only, slice_name)))
+        rows = _compared_rows(dense, claim_only, slice_name, COLUMNS)
         if ORACLE in metrics:
             rows.append(
                 Row("ceiling: topic by the base, stance perfect", {"precision_at_r": _number(metrics[ORACLE].mean)})
@@ -159,6 +156,72 @@ def task_table(name: str, task: TaskResult) -> TaskTable | None:
         slices,
         _how(dense.compare),
     )
+
+
+@dataclass(frozen=True)
+class ObliqueTable:
+    """The results on one oblique task, and what stands beside them."""
+
+    name: str
+    dataset: str
+    revision: str
+    query_template: str
+    split: str
+    queries: int
+    groups: int
+    documents: int
+    trained_on: int
+    rows: list[Row]
+    interval: str | None
+
+
+def oblique_table(name: str, task: TaskResult) -> ObliqueTable | None:
+    """The table of one oblique task over all its queries: base, adapter, difference, and the bare query.
+
+    Raises:
+        ValueError: If the task lacks a count.
+    """
+    dense = task.run("dense")
+    if dense is None or "groups" not in task.counts:
+        return None
+    return ObliqueTable(
+        name,
+        public_name(task.dataset),
+        task.revision,
+        task.query_template,
+        _count(name, task.counts, "split"),
+        _count(name, task.counts, "queries"),
+        _count(name, task.counts, "groups"),
+        _count(name, task.counts, "documents"),
+        task.counts.get("trained_on", 0),
+        _compared_rows(dense, task.run("claim_only"), "overall", OBLIQUE_COLUMNS),
+        _how(dense.compare),
+    )
+
+
+def _compared_rows(
+    dense: RunResult, claim_only: RunResult | None, slice_name: str, columns: Mapping[str, str]
+) -> list[Row]:
+    """Each baseline, the adapter, the differences, and the adapter without an instruction."""
+    compared = [c for c in dense.compare if c.slice == slice_name and c.metric in columns]
+    baselines = list(dict.fromkeys(c.baseline for c in compared))
+    rows = []
+    for baseline in baselines:
+        by_metric = {c.metric: c for c in compared if c.baseline == baseline}
+        rows.append(Row(f"base: {public_name(baseline)}", _before(dense, slice_name, by_metric)))
+    rows.append(Row("this adapter", _means(dense, slice_name, columns)))
+    for baseline in baselines:
+        by_metric = {c.metric: c for c in compared if c.baseline == baseline}
+        rows.append(
+            Row(
+                f"difference to {public_name(baseline)}" if len(baselines) > 1 else "difference",
+                {m: _interval(c) for m, c in by_metric.items()},
+            )
+        )
+    if claim_only is not None and slice_name in claim_only.slices:
+        asked = "claim" if columns is COLUMNS else "query"
+        rows.append(Row(f"{asked} only, no instruction", _means(claim_only, slice_name, columns)))
+    return rows
 
 
 COST_COLUMNS = ("base", "this adapter", "difference")
@@ -208,8 +271,8 @@ def _count(task_name: str, counts: Mapping[str, Any], *place: str) -> Any:
     return found
 
 
-def _means(run: RunResult, slice_name: str) -> dict[str, str]:
-    return {m: _number(run.mean(slice_name, m)) for m in COLUMNS if m in run.slices[slice_name]}
+def _means(run: RunResult, slice_name: str, columns: Mapping[str, str]) -> dict[str, str]:
+    return {m: _number(run.mean(slice_name, m)) for m in columns if m in run.slices[slice_name]}
 
 
 def _before(dense: RunResult, slice_name: str, by_metric: dict[str, Comparison]) -> dict[str, str]:

@@ -11,21 +11,30 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import yaml
 from huggingface_hub import ModelCardData, constants
-from huggingface_hub.repocard import REGEX_YAML_BLOCK
 
 from dataset_builders.atomic import write_text
-from dataset_builders.instructions import UNSEEN, query_prefix
+from dataset_builders.folder import read_card
+from dataset_builders.instructions import OBLIQUE_INSTRUCTIONS, UNSEEN, query_prefix
+from dataset_builders.leaks import home_folder
 from dataset_builders.markdown import cell as cell  # for those who write a cell of their own
 from dataset_builders.markdown import literal, template
-from hub_models.card_results import COST_COLUMNS, cost_rows, evaluation_results, task_table
+from dataset_builders.sources.hub import REPO_ID
+from hub_models.card_results import (
+    COST_COLUMNS,
+    OBLIQUE_COLUMNS,
+    cost_rows,
+    evaluation_results,
+    oblique_table,
+    task_table,
+)
 from hub_models.evaluation.report import COLUMNS
-from hub_models.evaluation.results import Results
+from hub_models.evaluation.results import Results, TaskResult
 from hub_models.manifest import ADAPTER_NAME, Manifest, check_adapter, is_machine_path
 from hub_models.recipe import Recipe, load_recipe
 from hub_models.requirements import REQUIREMENTS
@@ -42,7 +51,8 @@ PERMISSIVE = frozenset(
     {"apache-2.0", "mit", "bsd-2-clause", "bsd-3-clause", "cc0-1.0", "cc-by-3.0", "cc-by-4.0", "cdla-permissive-2.0"}
 )
 
-_TAGS = ("sentence-transformers", "sentence-similarity", "feature-extraction", "lora", "stance", "argument-retrieval")
+_TAGS = ("sentence-transformers", "sentence-similarity", "feature-extraction", "lora")
+_FAMILY_TAGS = {"stance": ("stance", "argument-retrieval"), "oblique": ("oblique-retrieval",)}
 
 # By the end of a figure's name.
 _ALT = {
@@ -53,7 +63,7 @@ _ALT = {
     "-ablation-heatmap": "Word ablation: one query, word by word, against each argument on its claim",
 }
 
-_HUB_ID = re.compile(r"[\w.-]+(?:/[\w.-]+)?")
+_HUB_ID = re.compile(rf"{REPO_ID}|[\w.-]+")  # the oldest models have no organisation
 
 
 def write_card(run_dir: Path | str, results_path: Path | str | None = None) -> Path:
@@ -119,7 +129,8 @@ def release_licence(manifest: Manifest) -> str:
 
     ``unknown`` where a link of the chain is unknown, ``other`` where several restrictive licences meet.
     """
-    chain = {manifest.base_licence or "unknown", *(d.licence for d in manifest.data)}
+    links = [manifest.base_licence or "unknown", *(d.licence for d in manifest.data)]
+    chain = {licence for link in links for licence in link.split(" and ")}
     binding = chain - PERMISSIVE
     if "unknown" in chain:
         return "unknown"
@@ -169,9 +180,11 @@ def _inside(run_dir: Path, paths: Iterable[Path]) -> list[str]:
 
 
 def _render(manifest: Manifest, recipe: Recipe, results: Results | None, drawn: list[str]) -> str:
-    tables = [task_table(name, task) for name, task in results.tasks.items()] if results else []
+    is_oblique = manifest.family == "oblique"
+    table_of: Callable[[str, TaskResult], Any] = oblique_table if is_oblique else task_table
+    tables = [table_of(name, task) for name, task in results.tasks.items()] if results else []
     example = next(i for i in UNSEEN if i.stance == "attack").text
-    return template("model.md.j2").render(
+    return template("oblique_model.md.j2" if is_oblique else "model.md.j2").render(
         m=manifest,
         base_is_public=_is_public(manifest),
         # Until the release has a Hub id, a snippet is run inside the folder: true wherever the folder goes.
@@ -180,8 +193,10 @@ def _render(manifest: Manifest, recipe: Recipe, results: Results | None, drawn: 
         # The positives of the other rows, and the negatives of all rows.
         negatives=recipe.global_batch * (1 + recipe.negatives_per_anchor) - 1,
         tables=[table for table in tables if table is not None],
-        columns=COLUMNS,
-        cost=cost_rows(results),
+        columns=OBLIQUE_COLUMNS if is_oblique else COLUMNS,
+        tasks=list(OBLIQUE_INSTRUCTIONS),
+        revision=f', revision="{manifest.tag}"' if manifest.repo_id and manifest.tag else "",
+        cost=[row for row in cost_rows(results) if not is_oblique or row.label.startswith("NanoBEIR")],
         cost_columns=COST_COLUMNS,
         figures=[(path, _alt(path)) for path in drawn],
         licence=release_licence(manifest),
@@ -198,11 +213,11 @@ def _alt(path: str) -> str:
 
 def _metadata(old: str, manifest: Manifest, results: Results | None, path: Path) -> str:
     """The YAML head: ours over what stands there, but licence and language only where nobody chose them."""
-    kept, _ = split_head(old, path)
+    kept, _ = read_card(old, str(path))
     ours: dict[str, Any] = {
         "library_name": "sentence-transformers",
         "pipeline_tag": "sentence-similarity",
-        "tags": list(dict.fromkeys([*_tags(kept, path), *_TAGS])),
+        "tags": list(dict.fromkeys([*_tags(kept, path), *_TAGS, *_FAMILY_TAGS[manifest.family]])),
     }
     if _is_public(manifest):
         ours |= {"base_model": manifest.base, "base_model_relation": "adapter"}
@@ -221,7 +236,9 @@ def _metadata(old: str, manifest: Manifest, results: Results | None, path: Path)
         raise ValueError(
             f"{path}: its metadata are none of a model card ({error}); repair or remove the head"
         ) from None
-    if results is not None and (entries := evaluation_results(results)):
+    if results is not None and (
+        entries := evaluation_results(results, OBLIQUE_COLUMNS if manifest.family == "oblique" else COLUMNS)
+    ):
         data.model_name, data.eval_results = manifest.name, entries
     return f"---\n{data.to_yaml(original_order=[*kept, *chosen, *ours])}\n---\n"
 
@@ -241,12 +258,12 @@ def _is_dataset_id(name: str, manifest: Manifest) -> bool:
     user."""
     if manifest.repo_id is not None and "/" not in name:
         return False
-    return re.fullmatch(r"[\w.-]+/[\w.-]+|[a-z0-9-]+-(?:stance|obliq)-[a-z-]+", name) is not None
+    return re.fullmatch(rf"{REPO_ID}|[a-z0-9-]+-(?:stance|obliq)-[a-z-]+", name) is not None
 
 
 def body_with(old: str, block: str, path: Path) -> str:
     """The text after the head: ``block`` in the place of the old generated part, or after what a person wrote."""
-    _, text = split_head(old, path)
+    _, text = read_card(old, str(path))
     generated = f"{BEGIN}\n\n{block.strip()}\n\n{END}"
     if BEGIN not in text and END not in text:
         written = text.strip("\r\n")
@@ -257,20 +274,6 @@ def body_with(old: str, block: str, path: Path) -> str:
     return before + generated + rest.partition(END)[2]
 
 
-def split_head(card: str, path: Path) -> tuple[dict[str, Any], str]:
-    """The head's keys in their order, and the text after the head."""
-    match = REGEX_YAML_BLOCK.search(card)
-    if match is None:
-        return {}, card
-    try:
-        head = yaml.safe_load(match[2]) or {}
-    except yaml.YAMLError as error:
-        raise ValueError(f"{path}: its metadata is no YAML ({error}); repair or remove the head") from None
-    if not isinstance(head, dict):
-        raise ValueError(f"{path}: its metadata is no mapping but {type(head).__name__}; repair or remove the head")
-    return head, card[match.end() :]
-
-
 def _is_public(manifest: Manifest) -> bool:
     """Whether the base can be named on a card: a Hub id, and not a folder."""
     return manifest.status != "local" and _HUB_ID.fullmatch(manifest.base) is not None
@@ -279,7 +282,7 @@ def _is_public(manifest: Manifest) -> bool:
 def _refuse_machine_paths(head: str, body: str, run_dir: Path) -> None:
     values = _strings(yaml.safe_load(head.strip().strip("-")))
     found = [value for value in values if is_machine_path(value)]
-    for path in {os.path.abspath(run_dir), str(run_dir.resolve()), os.getcwd(), str(Path.home())} - {"/"}:
+    for path in {os.path.abspath(run_dir), str(run_dir.resolve()), os.getcwd(), *map(str, home_folder())} - {"/"}:
         if re.search(rf"(?<![\w.-]){re.escape(path)}(?![\w-])", head + body):
             found.append(path)
     if found:

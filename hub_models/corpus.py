@@ -71,7 +71,7 @@ def encode_corpus(
         with _bar(shards, quiet) as bar:
             encoded = _each(shards, encode, bar)
             return corpus.rows(encoded, lambda n, d: np.empty((n, d), dtype=np.float32))
-    store = VectorStore(cache_dir / _model_hash(model))
+    store = VectorStore(cache_dir / model_hash(model))
     stored, paths = store.find(corpus.number)
     shards = corpus.shards((key for key in corpus.number if key not in stored), 8 * batch_size)
     _say(corpus, shards, cache_dir, quiet)
@@ -197,7 +197,7 @@ def _text_hash(text: str, prompt: str | None, position: int) -> bytes:
         raise ValueError(f"text {position} holds a lone surrogate and is no valid Unicode: {error}") from None
 
 
-def _model_hash(model: SentenceTransformer) -> str:
+def model_hash(model: SentenceTransformer) -> str:
     """Everything a vector depends on but the text. The weights themselves are hashed, not names and commits, which
     would not notice that a loaded model was trained further."""
     off = any(layer.disable_adapters for layer in adapter_layers(model))

@@ -27,8 +27,15 @@ from sentence_transformers.base.modules import Dense, Normalize, Transformer
 from sentence_transformers.sentence_transformer.modules import Pooling
 from tokenizers import processors
 
-from dataset_builders.instructions import DEFAULT_QUERY_TEMPLATE, STANCES, query_prefix, seen_for
+from dataset_builders.instructions import (
+    DEFAULT_QUERY_TEMPLATE,
+    OBLIQUE_INSTRUCTIONS,
+    STANCES,
+    query_prefix,
+    seen_for,
+)
 from dataset_builders.text import did_you_mean
+from hub_models import remote_code
 from hub_models.adapter import adapter_off, attach_lora, check_scale, scale_adapter
 from hub_models.corpus import encode_corpus
 from hub_models.hub_cache import ensure_base
@@ -40,6 +47,7 @@ SLANT_JSON = "slant.json"
 
 _ADAPTER_CONFIG = "adapter_config.json"
 # Without its own tokenizer an adapter would be loaded with the base's, which lacks what training has set.
+_PICKLED = "adapter_model.bin"
 _OF_AN_ADAPTER = (_ADAPTER_CONFIG, ADAPTER_NAME, "modules.json", "tokenizer.json", "tokenizer_config.json")
 
 __all__ = [
@@ -80,6 +88,7 @@ def load(
     revision: str | None = None,
     device: str | None = None,
     adapter_scale: float | None = None,
+    trust_remote_code: str | None = None,
 ) -> SentenceTransformer:
     """Load an encoder, adapter and base at the commits that its release pins.
 
@@ -93,40 +102,49 @@ def load(
         adapter_scale: Weight of the adapter from 0 (the base) to 2; null is as trained, which is also what plain
             loading gives, and what it cannot change. The one that ``tune`` found is the ``adapter_scale`` of
             ``slant.json``.
+        trust_remote_code: Hub id of the base (or of a whole model: its own) whose repository's code may run, where it
+            brings some; of an adapter at the commit that its release pins.
 
     Raises:
         FileNotFoundError: If there is no such folder, and neither the Hub nor its cache has such a model.
         ValueError: If it lacks ``modules.json`` (its pooling is not known, and mean pooling would be a guess) or
             another file that it needs, a file is damaged, the adapter is not the one that ``slant.json`` names, or
-            the scale is out of range or of a model without an adapter.
+            the scale is out of range or of a model without an adapter; or if code would have to run that
+            ``trust_remote_code`` does not name.
     """
     if adapter_scale is not None:
         check_scale(adapter_scale)
     source = str(path_or_id)
     ensure_base(source)
     _require_modules(source, revision)
-    with _damage_named(source):
+    with loading(source):
         if find(source, _ADAPTER_CONFIG, revision) is None:
-            model = SentenceTransformer(source, revision=revision, device=device)
+            code = remote_code.allowed(source, find(source, "config.json", revision), trust_remote_code)
+            model = SentenceTransformer(source, revision=revision, device=device, trust_remote_code=code)
         else:
             folder = Path(source) if Path(source).is_dir() else Path(snapshot_download(source, revision=revision))
-            model = _load_adapter(folder, device)
+            model = _load_adapter(folder, device, trust_remote_code)
     _pad_for_absolute_positions(model)
     if adapter_scale is not None:
         scale_adapter(model, adapter_scale)
     return model
 
 
-def _load_adapter(folder: Path, device: str | None) -> SentenceTransformer:
+def _load_adapter(folder: Path, device: str | None, trust_remote_code: str | None) -> SentenceTransformer:
     if missing := missing_files(folder):
-        raise ValueError(f"model {folder}: it has no {', '.join(missing)}; restore what is missing or train again")
+        pickled = ADAPTER_NAME in missing and (folder / _PICKLED).is_file()
+        hint = f" ({_PICKLED} is a pickle, which may hold any program: it is not read)" if pickled else ""
+        raise ValueError(
+            f"model {folder}: it has no {', '.join(missing)}{hint}; restore what is missing or train again"
+        )
     config, pinned = _read_json(folder / _ADAPTER_CONFIG), _slant_json(folder)
     if pinned.get("adapter_sha256") is not None:
         check_adapter(folder, pinned["adapter_sha256"])
     base, base_revision = pinned.get("base") or config["base_model_name_or_path"], pinned.get("base_revision")
     ensure_base(base)
+    code = remote_code.allowed(base, find(base, "config.json", base_revision), trust_remote_code)
     if base_revision is None:
-        return SentenceTransformer(str(folder), device=device)
+        return SentenceTransformer(str(folder), device=device, trust_remote_code=code)
     # Neither library can pin the base of an adapter, so it is loaded through a folder that names the snapshot.
     try:
         snapshot = snapshot_download(base, revision=base_revision, ignore_patterns=["onnx/*", "openvino/*"])
@@ -146,7 +164,7 @@ def _load_adapter(folder: Path, device: str | None) -> SentenceTransformer:
         (view / _ADAPTER_CONFIG).write_text(
             json.dumps(config | {"base_model_name_or_path": snapshot}), encoding="utf-8"
         )
-        model = SentenceTransformer(name, device=device)
+        model = SentenceTransformer(name, device=device, trust_remote_code=code)
     transformer = model.transformers_model
     transformer.name_or_path = transformer.config._name_or_path = base
     for adapter in transformer.peft_config.values():
@@ -160,9 +178,21 @@ def missing_files(folder: Path) -> list[str]:
 
 
 @contextmanager
-def _damage_named(source: str) -> Iterator[None]:
+def loading(source: str) -> Iterator[None]:
+    """Say in our words what a library finds wrong with a model: damage, or code of its own.
+
+    Raises:
+        ValueError: If the weights are damaged, or the model's repository brings code, which is never run.
+    """
     try:
         yield
+    except ValueError as error:
+        if "trust_remote_code" not in str(error):
+            raise
+        raise ValueError(
+            f"model {source}: it brings code of its own, which is not run here; wanted a model of a class that the "
+            "libraries know. If you trust that code, load the model yourself, with trust_remote_code=True"
+        ) from None
     except SafetensorError as error:
         raise ValueError(
             f"model {source}: its weights or its base's are cut off or damaged ({error}); restore them or train again"
@@ -178,8 +208,9 @@ def load_base(recipe: Recipe, *, device: str | None = None) -> SentenceTransform
 
     Raises:
         FileNotFoundError: If there is no such base.
-        ValueError: If the base is no transformer or itself an adapter, its weights are damaged, its pooling is known
-            neither from it nor from the recipe, or what both say differs.
+        ValueError: If the base brings code that the recipe does not name, is no transformer or itself an adapter, its
+            weights are damaged, its pooling is known neither from it nor from the recipe, or what both say differs; or
+            if it should attend both ways and does not.
     """
     ensure_base(recipe.base)
     adapter_config = find(recipe.base, _ADAPTER_CONFIG, recipe.base_revision)
@@ -189,12 +220,22 @@ def load_base(recipe: Recipe, *, device: str | None = None) -> SentenceTransform
             f"base {recipe.base}: got an adapter on {own}, wanted a whole encoder: an adapter is not put on another; "
             f"set base={own}"
         )
-    with _damage_named(recipe.base):
+    config = find(recipe.base, "config.json", recipe.base_revision)
+    code = remote_code.allowed(recipe.base, config, recipe.trust_remote_code)
+    with loading(recipe.base):
         if find(recipe.base, "modules.json", recipe.base_revision) is not None:
-            model = SentenceTransformer(recipe.base, revision=recipe.base_revision, device=device)
+            model = SentenceTransformer(
+                recipe.base, revision=recipe.base_revision, device=device, trust_remote_code=code
+            )
         else:
-            model = _with_pooling(recipe, device)
+            model = _with_pooling(recipe, device, code)
     _check_modules(model, recipe)
+    if recipe.bidirectional and not attends_both_ways(model):
+        raise ValueError(
+            f"base {recipe.base}: its first token does not see the last one, recipe {recipe.name} wants attention "
+            "both ways; its code does not fit this version of transformers, or it is a decoder: set "
+            "bidirectional=false to train it as it is"
+        )
     # In the paper's mode the instruction is pooled like the claim; Instructor's own configuration leaves it out.
     model.set_pooling_include_prompt(True)
     if recipe.end_token is not None:
@@ -211,13 +252,17 @@ def load_base(recipe: Recipe, *, device: str | None = None) -> SentenceTransform
     return model
 
 
-def prompts(query_template: str) -> dict[str, str]:
-    """The prompts of a release: the first seen instruction of each stance as a prefix; queries and documents bare."""
-    named: dict[str, str] = {stance: query_prefix(query_template, seen_for(stance)[0].text) for stance in STANCES}
+def prompts(query_template: str, family: Literal["stance", "oblique"] = "stance") -> dict[str, str]:
+    """The prompts of a release as prefixes: the first seen instruction of each stance, or the instruction of each
+    oblique task; queries and documents bare."""
+    instructions: dict[str, str] = (
+        OBLIQUE_INSTRUCTIONS if family == "oblique" else {stance: seen_for(stance)[0].text for stance in STANCES}
+    )
+    named = {name: query_prefix(query_template, instruction) for name, instruction in instructions.items()}
     return named | {"query": "", "document": ""}
 
 
-def _with_pooling(recipe: Recipe, device: str | None) -> SentenceTransformer:
+def _with_pooling(recipe: Recipe, device: str | None, code: bool) -> SentenceTransformer:
     if find(recipe.base, "config.json", recipe.base_revision) is None:
         raise FileNotFoundError(no_such_model(recipe.base, recipe.base_revision))
     if recipe.pooling is None or recipe.dense is not None:
@@ -225,8 +270,9 @@ def _with_pooling(recipe: Recipe, device: str | None) -> SentenceTransformer:
             f"base {recipe.base} has no modules.json, so its pooling is not known and a projection has no weights: "
             f"got pooling {recipe.pooling} and dense {recipe.dense}; set pooling=cls, mean or lasttoken and dense=null"
         )
-    pin = {"revision": recipe.base_revision}
-    transformer = Transformer(recipe.base, model_kwargs=pin, processor_kwargs=dict(pin), config_kwargs=dict(pin))
+    # Left out, transformers would ask at the terminal whether to run a repository's code.
+    pin: dict[str, Any] = {"revision": recipe.base_revision, "trust_remote_code": code}
+    transformer = Transformer(recipe.base, model_kwargs=dict(pin), processor_kwargs=dict(pin), config_kwargs=dict(pin))
     pooling = Pooling(transformer.get_embedding_dimension(), pooling_mode=recipe.pooling)
     return SentenceTransformer(modules=[transformer, pooling, Normalize()], device=device)
 
@@ -244,6 +290,25 @@ def _check_modules(model: SentenceTransformer, recipe: Recipe) -> None:
     dense = next((m.out_features for m in model if isinstance(m, Dense)), None)
     if recipe.architecture is not None and recipe.dense != dense:
         raise ValueError(f"base {recipe.base}: its Dense is {dense} wide, recipe {recipe.name} says {recipe.dense}")
+
+
+@torch.no_grad()
+def attends_both_ways(model: SentenceTransformer) -> bool:
+    """Whether another last token changes the first token's hidden state, in a text alone and in a padded batch."""
+    transformer = model.transformers_model.eval()
+    first, second = [i for i in range(len(model.tokenizer)) if i not in model.tokenizer.all_special_ids][:2]
+    ids = torch.tensor([[first, second, first, second], [first, second, first, first]], device=transformer.device)
+
+    def state(rows: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        hidden: torch.Tensor = transformer(input_ids=rows, attention_mask=mask).last_hidden_state
+        return hidden[:, 0]
+
+    whole = torch.ones_like(ids)
+    padded = torch.cat([whole, torch.zeros_like(whole[:, :1])], dim=1)
+    alone = [state(ids[i : i + 1], whole[:1]) for i in (0, 1)]
+    longer = torch.cat([ids, ids[:, :1]], dim=1)
+    together = state(longer, padded)
+    return not torch.equal(*alone) and not torch.equal(together[0], together[1])
 
 
 def _append_end_token(tokenizer: Any, token: str) -> None:
@@ -346,7 +411,7 @@ def _slant_json(folder: Path) -> dict[str, Any]:
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is no JSON ({error}); restore it or train again") from None
     if not isinstance(content, dict):
         raise ValueError(
@@ -390,3 +455,26 @@ def query_template_of(path_or_id: str | Path, *, revision: str | None = None) ->
         return str(template)
     recipes = [load_recipe(name) for name in recipe_names()]
     return next((r.query_template for r in recipes if r.base == str(path_or_id)), DEFAULT_QUERY_TEMPLATE)
+
+
+def max_query_length_of(path_or_id: str | Path, *, revision: str | None = None) -> int | None:
+    """After how many tokens a model's oblique queries are cut, where that is earlier than other texts: as its release
+    says, or the recipe that comes with the package of its base."""
+    stored = slant_json(path_or_id, revision=revision)
+    if stored:
+        return stored.get("max_query_length")
+    recipes = [load_recipe(name) for name in recipe_names()]
+    return next((r.max_query_length for r in recipes if r.base == str(path_or_id)), None)
+
+
+@contextmanager
+def cut_at(model: SentenceTransformer, tokens: int | None) -> Iterator[None]:
+    """Inside, ``model`` cuts texts after ``tokens`` if that is earlier than it did; None changes nothing."""
+    before = model.max_seq_length
+    if tokens is not None and (before is None or tokens < before):
+        model.max_seq_length = tokens
+    try:
+        yield
+    finally:
+        if model.max_seq_length != before:
+            model.max_seq_length = before

@@ -14,6 +14,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from dataset_builders.lock import locked
+
 logger = logging.getLogger(__name__)
 
 PROJECT_CACHE = Path(__file__).resolve().parent.parent / ".cache" / "huggingface"
@@ -60,14 +62,8 @@ def install_snapshot(repo_id: str, revision: str, folder: Path) -> Path:
     snapshot = repo / "snapshots" / revision
     if not snapshot.exists():
         snapshot.parent.mkdir(parents=True, exist_ok=True)
-        staged = Path(tempfile.mkdtemp(dir=snapshot.parent, prefix=f".{revision[:8]}-"))
-        shutil.copytree(folder, staged, dirs_exist_ok=True)
-        try:
-            staged.rename(snapshot)
-        except OSError:  # another process was faster
-            shutil.rmtree(staged)
-            if not snapshot.exists():
-                raise
+        with locked(repo / f".{revision}.lock", wait=True):
+            _copy(folder, snapshot)
     if not (snapshot / "config.json").exists():
         # An adapter has none. A download notes that; without the note transformers would ask the Hub, offline or not.
         absent = repo / ".no_exist" / revision / "config.json"
@@ -77,9 +73,22 @@ def install_snapshot(repo_id: str, revision: str, folder: Path) -> Path:
     if not main.exists():
         main.parent.mkdir(parents=True, exist_ok=True)
         staged_ref = main.with_name(f".main-{os.getpid()}")
-        staged_ref.write_text(revision)
+        staged_ref.write_text(revision, encoding="utf-8")
         staged_ref.replace(main)
     return snapshot
+
+
+def _copy(folder: Path, snapshot: Path) -> None:
+    for left in snapshot.parent.glob(f".{snapshot.name[:8]}-*"):  # by a process that was killed
+        shutil.rmtree(left, ignore_errors=True)
+    if snapshot.exists():  # another process was faster
+        return
+    staged = Path(tempfile.mkdtemp(dir=snapshot.parent, prefix=f".{snapshot.name[:8]}-"))
+    try:
+        shutil.copytree(folder, staged, dirs_exist_ok=True)
+        staged.rename(snapshot)
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
 
 
 def ensure_base(repo_id: str) -> None:

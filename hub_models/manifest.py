@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -21,6 +22,7 @@ from pydantic import (
 
 from dataset_builders.atomic import write_text
 from dataset_builders.leaks import is_machine_path as is_machine_path  # it is part of what a manifest means
+from dataset_builders.lock import locked
 from dataset_builders.text import did_you_mean
 
 FILE_NAME = "slant.json"
@@ -94,8 +96,11 @@ class Manifest(BaseModel):
         base_revision: Commit of the base; None where it is not known.
         base_licence: Licence of the base; None where it is not known.
         query_template: How an instruction and a claim become a query, ending in ``{claim}``.
-        prompts: The prompts that the folder carries: ``support``, ``attack``, ``query``, ``document``.
+        prompts: The prompts that the folder carries: ``support``, ``attack``, ``query``, ``document``; of an oblique
+            model the tasks' in place of the first two.
         max_seq_length: Tokens after which a text is cut.
+        max_query_length: Tokens after which a query of an oblique search is cut, where that is earlier.
+        code_revision: Commit of the base whose own code loading runs; None where it runs none.
         pooling: Pooling mode, such as ``mean``, ``cls`` or ``lasttoken``.
         seed: Seed of the run.
         recipe_sha256: Hash of the resolved recipe.
@@ -131,6 +136,8 @@ class Manifest(BaseModel):
     steps: NonNegativeInt
     train_loss: FiniteFloat | None
     versions: dict[str, str]
+    max_query_length: PositiveInt | None = None
+    code_revision: str | None = None
     lambda_model: dict[str, JsonValue] | None = None
     rerank_policy: dict[str, JsonValue] | None = None
     adapter_scale: FiniteFloat | None = None
@@ -150,6 +157,11 @@ class Manifest(BaseModel):
             )
         return self
 
+    @property
+    def family(self) -> Literal["stance", "oblique"]:
+        """Which kind of search the model is for, as its prompts say."""
+        return "stance" if "attack" in self.prompts else "oblique"
+
     @classmethod
     def read(cls, run_dir: Path | str) -> Self:
         """Read ``run_dir/slant.json``.
@@ -165,7 +177,7 @@ class Manifest(BaseModel):
             raise FileNotFoundError(
                 f"{path} does not exist: this is no run folder of train.py; give one such as runs/quickstart"
             ) from None
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"{path} is no JSON ({error}); restore it or train again") from None
         try:
             return cls.model_validate(content)
@@ -182,6 +194,23 @@ class Manifest(BaseModel):
         type(self).model_validate(self.model_dump())  # model_copy(update=...) does not check
         content = json.dumps(self.model_dump(mode="json"), indent=2, ensure_ascii=False, allow_nan=False)
         write_text(Path(run_dir) / FILE_NAME, content + "\n")
+
+    @classmethod
+    def update(cls, run_dir: Path, change: Callable[[Self], Mapping[str, Any]]) -> None:
+        """Change fields of ``run_dir/slant.json``, and lose nothing that another process changes meanwhile.
+
+        Args:
+            run_dir: The run.
+            change: From what stands there to the fields that are to change.
+
+        Raises:
+            FileNotFoundError: If there is no ``slant.json``.
+            ValueError: If it is damaged, or a new field breaks a rule of this class.
+        """
+        cls.read(run_dir)  # no lock file in a folder that is no run
+        with locked(run_dir / f".{FILE_NAME}.lock", wait=True):
+            there = cls.read(run_dir)
+            there.model_copy(update=dict(change(there))).write(run_dir)
 
 
 def _explain(error: ValidationError, model: type[BaseModel]) -> str:

@@ -12,14 +12,17 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 from peft import PeftModel
+from safetensors import SafetensorError
 from sentence_transformers import SentenceTransformer
 
 from dataset_builders import sources
 from dataset_builders.atomic import write_text
+from dataset_builders.folder import read_card
 from dataset_builders.hub_remote import Remote, read_text
+from dataset_builders.lock import locked
 from dataset_builders.markdown import check_sections, template
 from hub_models import onnx_parity
-from hub_models.cards import CARD_NAME, body_with, release_licence, split_head
+from hub_models.cards import CARD_NAME, body_with, release_licence
 from hub_models.encoder import load
 from hub_models.manifest import FILE_NAME, Manifest
 from hub_models.release import PROBE_NAME, probe
@@ -51,14 +54,34 @@ def merged(run: Path) -> Path:
 
     Raises:
         FileNotFoundError: If ``run`` is no run folder.
-        ValueError: If its adapter is not the one that was trained.
+        ValueError: If its adapter is not the one that was trained, or the model is an oblique one.
+        BlockingIOError: If another process merges it.
+        OSError: If the disk is full or cannot be written. What was there stays as it was.
     """
     run = run.resolve()
     manifest, target = Manifest.read(run), run.with_name(f"{run.name}-merged")
-    if (target / FILE_NAME).is_file():
-        there = Manifest.read(target)
-        if (there.adapter_sha256, there.base_revision) == (manifest.adapter_sha256, manifest.base_revision):
-            return target
+    if manifest.family == "oblique":
+        raise ValueError(
+            f"{manifest.name} is a model for oblique search, of which the adapter alone is released: folded into a "
+            "base in bf16 it ranks otherwise; leave --merged out"
+        )
+    with locked(run.with_name(f".{run.name}-merged.lock")) as mine:
+        if not mine:
+            raise BlockingIOError(f"{target}: another process merges {run.name}; wait until it is done")
+        if not _is_of(target, manifest):
+            _merge(run, manifest, target)
+    return target
+
+
+def _is_of(target: Path, manifest: Manifest) -> bool:
+    """Whether there is a merged model of this very adapter and base."""
+    if not (target / FILE_NAME).is_file():
+        return False
+    there = Manifest.read(target)
+    return (there.adapter_sha256, there.base_revision) == (manifest.adapter_sha256, manifest.base_revision)
+
+
+def _merge(run: Path, manifest: Manifest, target: Path) -> None:
     logger.info("merging %s", run.name)
     adapter = load(run)
     whole = load(run)
@@ -68,16 +91,23 @@ def merged(run: Path) -> Path:
     )
     whole[0].model = PeftModel.from_pretrained(clean, str(run)).merge_and_unload(safe_merge=True).to(whole.device)
     whole.eval()
-    staged = run.with_name(f".{run.name}-merged.partial")
-    shutil.rmtree(staged, ignore_errors=True)
-    whole.save_pretrained(str(staged), create_model_card=False)
-    probe(whole).write(staged)
-    content = difference(adapter, whole) | {"onnx": onnx_parity.measure(whole)}
-    write_text(staged / DIFFERENCE_NAME, json.dumps(content, indent=2, allow_nan=False) + "\n")
-    manifest.model_copy(update={"name": name_of(manifest.name)}).write(staged)
-    shutil.rmtree(target, ignore_errors=True)
-    staged.rename(target)
-    return target
+    staged, old = (run.with_name(f".{run.name}-merged.{end}") for end in ("partial", "old"))
+    for left in (staged, old):  # by a process that was killed
+        shutil.rmtree(left, ignore_errors=True)
+    try:
+        whole.save_pretrained(str(staged), create_model_card=False)
+        probe(whole).write(staged)
+        content = difference(adapter, whole) | {"onnx": onnx_parity.measure(whole)}
+        write_text(staged / DIFFERENCE_NAME, json.dumps(content, indent=2, allow_nan=False) + "\n")
+        manifest.model_copy(update={"name": name_of(manifest.name)}).write(staged)
+        if target.exists():
+            target.rename(old)
+        staged.rename(target)
+    except SafetensorError as error:  # its way to say that the disk is full
+        raise OSError(f"writing {target} failed ({error}): free some space and run this again") from None
+    finally:
+        for left in (staged, old):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def difference(adapter: SentenceTransformer, whole: SentenceTransformer) -> dict[str, Any]:
@@ -141,7 +171,7 @@ def stage(whole: Path, folder: Path, remote: Remote, base: Base, adapter: Path, 
         requirements=[r for r in REQUIREMENTS if r.name != "peft"],
     )
     old = read_text(remote, CARD_NAME) or ""
-    kept, _ = split_head(old, Path(remote.repo_id) / CARD_NAME)
+    kept, _ = read_card(old, f"{remote.repo_id}/{CARD_NAME}")
     ours = {
         "library_name": "sentence-transformers",
         "pipeline_tag": "sentence-similarity",

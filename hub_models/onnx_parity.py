@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.metadata
 import logging
+import os
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,9 @@ from typing import Any
 import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer
+
+from dataset_builders.atomic import check_folder
+from dataset_builders.lock import locked
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +46,27 @@ def export(model: SentenceTransformer, path: Path) -> None:
 
     Raises:
         ImportError: If onnx and onnxscript are not installed.
+        BlockingIOError: If another process writes the file.
+        OSError: If its folder cannot be written to, or the disk is full. What was there stays as it was.
     """
+    check_folder(path.parent)
+    with locked(path.with_name(f".{path.name}.lock")) as mine:
+        if not mine:
+            raise BlockingIOError(f"{path}: another process writes this file; wait until it is done")
+        staged = path.with_name(f".{path.name}.partial")
+        shutil.rmtree(staged, ignore_errors=True)  # of a process that was killed
+        try:
+            program = _program(model)
+            staged.mkdir()
+            program.save(staged / path.name)
+            # The weights of a large model lie beside its graph: they go first.
+            for file in sorted(staged.iterdir(), key=lambda file: file.name == path.name):
+                os.replace(file, path.with_name(file.name))
+        finally:
+            shutil.rmtree(staged, ignore_errors=True)
+
+
+def _program(model: SentenceTransformer) -> torch.onnx.ONNXProgram:
     tokens = model.tokenizer(list(TEXTS), padding=True, truncation=True, return_tensors="pt")
     batch, length = torch.export.Dim("batch"), torch.export.Dim("length", max=model.max_seq_length)
     program = torch.onnx.export(
@@ -54,7 +79,7 @@ def export(model: SentenceTransformer, path: Path) -> None:
         verbose=False,
     )
     assert program is not None  # so it is with dynamo=True
-    program.save(path)
+    return program
 
 
 def measure(model: SentenceTransformer) -> dict[str, Any]:

@@ -13,12 +13,16 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import torch
+import yaml
+from accelerate.commands.config.config_args import ClusterConfig
 from huggingface_hub.errors import StrictDataclassError
 from transformers import AutoConfig, AutoModel, T5EncoderModel
 
 from dataset_builders.folder import shards
+from dataset_builders.oblique.read import ALL
 from dataset_builders.text import did_you_mean
 from hub_models.adapter import add_lora
+from hub_models.encoder import loading
 from hub_models.hub_cache import ensure_base
 from hub_models.recipe import DataEntry, Recipe
 
@@ -61,7 +65,7 @@ class Plan:
     def table(self) -> str:
         """The plan as plain text."""
         share = self.trainable / self.total
-        unknown = "unknown: build the triplets first, or set data.0.dose=ROWS"
+        unknown = "unknown: build the data first, or set data.0.dose=ROWS"
         lines = [
             ("recipe", f"{self.name} on {self.world_size} device{'s' * (self.world_size > 1)}"),
             ("trainable parameters", f"{self.trainable:,} ({share:.2%} of {self.total:,}; base {self.base:,})"),
@@ -95,7 +99,8 @@ def plan(recipe: Recipe, world_size: int = 1) -> Plan:
     trainable = _count(transformer) - base
     dense = transformer.config.hidden_size * (recipe.dense or 0)
 
-    counts = [entry.dose or _rows_at_hand(entry) for entry in recipe.data]
+    # Where style pairs replace queries, only reading the rows tells how many of them stay.
+    counts = [entry.dose or (None if recipe.replaces else _rows_at_hand(entry)) for entry in recipe.data]
     rows = None if None in counts else sum(count for count in counts if count is not None)
     texts = 2 + recipe.negatives_per_anchor
     batches = steps = tokens = None
@@ -121,12 +126,28 @@ def plan(recipe: Recipe, world_size: int = 1) -> Plan:
     )
 
 
+def processes_of(config_file: Path) -> int:
+    """How many processes ``accelerate launch --config_file`` starts, over all machines.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If a key of its first level is unknown to accelerate, or it is no YAML.
+    """
+    if not config_file.is_file():
+        raise FileNotFoundError(f"{config_file}: no such file; wanted one of accelerate, as in hub_models/accelerate")
+    try:
+        return int(ClusterConfig.from_yaml_file(str(config_file)).num_processes)
+    except (ValueError, TypeError, AttributeError, yaml.YAMLError) as error:
+        raise ValueError(f"{config_file}: accelerate does not read it ({' '.join(str(error).split())})") from None
+
+
 def _rows_at_hand(entry: DataEntry) -> int | None:
-    """Rows of a built folder of triplets, by the parquet footers; null for anything else."""
+    """Rows of a built folder of triplets or oblique rows, by the parquet footers; null for anything else."""
     curricula = shards(Path(entry.path)) if entry.path is not None and Path(entry.path).is_dir() else {}
-    if not curricula:
+    if not curricula or entry.task is not None:
         return None
-    files = curricula.get(entry.config or list(curricula)[-1], {}).get(entry.split, [])
+    default = ALL if ALL in curricula else list(curricula)[-1]
+    files = curricula.get(entry.config or default, {}).get(entry.split, [])
     return sum(pq.read_metadata(file).num_rows for file in files) or None
 
 
@@ -154,7 +175,8 @@ def _built(recipe: Recipe) -> Any:
         config = AutoConfig.for_model(recipe.architecture.model_type, **dimensions)
     else:
         ensure_base(recipe.base)
-        config = AutoConfig.from_pretrained(recipe.base, revision=recipe.base_revision)
+        with loading(recipe.base):
+            config = AutoConfig.from_pretrained(recipe.base, revision=recipe.base_revision, trust_remote_code=False)
     with torch.device("meta"):
         return T5EncoderModel(config) if config.model_type == "t5" else AutoModel.from_config(config)
 

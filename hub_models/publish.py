@@ -14,7 +14,7 @@ from dataset_builders.hub import Commit, Plan
 from dataset_builders.hub_remote import check_access, check_name, look
 from hub_models import merge, staging, verify
 from hub_models.cards import CARD_NAME
-from hub_models.manifest import FILE_NAME
+from hub_models.manifest import FILE_NAME, Manifest
 from hub_models.release import Probe, gate
 
 logger = logging.getLogger(__name__)
@@ -127,11 +127,11 @@ def _push(plan: Plan, allow: tuple[str, ...], wanted: Probe, *, private: bool, t
         private=private,
         tag=tag,
         remote=plan.remote,
-        verify=lambda made: _verify(repo_id, made.sha, wanted),
+        verify=lambda made: _verify(repo_id, made.sha, wanted, Manifest.read(plan.folder)),
     )
     return Released(repo_id, plan, card, commit)
 
 
-def _verify(repo_id: str, sha: str, wanted: Probe) -> None:
-    found = verify.verify(repo_id, sha, wanted)
+def _verify(repo_id: str, sha: str, wanted: Probe, manifest: Manifest) -> None:
+    found = verify.verify(repo_id, sha, wanted, manifest.base if manifest.code_revision is not None else None)
     logger.info("%s", found.line())

@@ -13,6 +13,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from dataset_builders.instructions import DEFAULT_QUERY_TEMPLATE, check_template
+from dataset_builders.sources.obliq_bench import ObliqueTaskName
 from dataset_builders.text import did_you_mean
 
 RECIPES = Path(__file__).parent / "recipes"
@@ -97,8 +98,13 @@ class DataEntry(_Strict):
     revision: str | None = Field(default=None, description="Commit of `repo`.")
     sha256: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$", description="Over the rows of `path`.")
     split: Literal["train", "validation", "test"] = "train"
+    task: ObliqueTaskName | None = Field(
+        default=None, description="Of oblique rows: take those of this task alone; rows that name none are of it."
+    )
     dose: int | None = Field(default=None, gt=0, description="Rows to draw; null: all.")
-    mode: Literal["blend", "replace"] = "blend"
+    mode: Literal["blend", "replace"] = Field(
+        default="blend", description="Of style pairs: beside the written queries of their task, or in their place."
+    )
 
     @model_validator(mode="after")
     def _one_origin(self) -> Self:
@@ -117,10 +123,16 @@ class Recipe(_Strict):
     Attributes:
         base: Hub id or folder of the encoder that is adapted.
         base_revision: Its commit; null where unknown.
+        base_licence: Where the base's own card does not say it in the Hub's words; several with " and ".
         pooling: How token vectors become one; null: as the base's own files say.
         dense: Output width of the base's projection after pooling, which stays frozen; null where it has none.
         end_token: The token whose vector last-token pooling reads; appended to each text, also to a truncated one.
         max_seq_length: In tokens; texts are cut there. Never above what the base can take.
+        max_query_length: In tokens, template included: where oblique *search* cuts its queries (O 4), at a lower place
+            than training does; null: at ``max_seq_length``.
+        bidirectional: Refuse a base whose early tokens do not see late ones. The code that makes a decoder look both
+            ways may fail to with another version of transformers, without a word.
+        trust_remote_code: The Hub id of ``base`` once more, if code from its repository may run here; else null.
         query_template: Formats a query from ``{instruction}`` and ``{claim}``; documents are bare.
         global_batch: Rows that see each other in one step: per-device batch × processes.
         accumulation: Steps whose gradients are summed before the optimiser moves; not part of ``global_batch``.
@@ -134,11 +146,15 @@ class Recipe(_Strict):
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")
     base: str = Field(min_length=1)
     base_revision: str | None = Field(default=None, pattern=r"^[0-9a-f]{40}$")
+    base_licence: str | None = Field(default=None, min_length=1)
     architecture: Architecture | None = None
     pooling: Pooling | None = None
     dense: int | None = Field(default=None, gt=0)
     end_token: str | None = None
     max_seq_length: int = Field(gt=3)
+    max_query_length: int | None = Field(default=None, gt=3)
+    bidirectional: bool = False
+    trust_remote_code: str | None = None
     query_template: str = DEFAULT_QUERY_TEMPLATE
     lora: Lora
     loss: Loss = Loss()
@@ -167,6 +183,25 @@ class Recipe(_Strict):
         if not data:
             raise ValueError("wanted at least one entry with a `repo` or a `path`")
         return data
+
+    @model_validator(mode="after")
+    def _fitting_names_and_lengths(self) -> Self:
+        if self.trust_remote_code not in (None, self.base):
+            raise ValueError(
+                f"got trust_remote_code {self.trust_remote_code!r} for the base {self.base!r}, wanted the base's own "
+                "name, whose code is to run, or null"
+            )
+        if (self.max_query_length or 0) > self.max_seq_length:
+            raise ValueError(
+                f"got max_query_length {self.max_query_length} above max_seq_length {self.max_seq_length}, wanted at "
+                "most that; null cuts queries there"
+            )
+        return self
+
+    @property
+    def replaces(self) -> bool:
+        """Whether style pairs take the place of the written queries of their task (O N.1)."""
+        return any(entry.mode == "replace" for entry in self.data)
 
     @property
     def hash(self) -> str:
@@ -208,7 +243,10 @@ class Recipe(_Strict):
 
 
 # What describes the base and not the task: another base does not inherit it.
-_OF_THE_BASE = ("base_revision", "architecture", "pooling", "dense", "end_token", "query_template", "hub_id")
+_OF_THE_BASE = (
+    *("base_revision", "architecture", "pooling", "dense", "end_token", "query_template", "hub_id"),
+    *("base_licence", "bidirectional", "trust_remote_code"),
+)
 
 
 def recipe_names() -> list[str]:

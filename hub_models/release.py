@@ -26,6 +26,7 @@ from sentence_transformers import SentenceTransformer
 from dataset_builders.atomic import write_bytes
 from dataset_builders.leaks import machine_paths
 from hub_models import reload
+from hub_models.manifest import FILE_NAME, Manifest
 
 PROBE_NAME = "probe.safetensors"  # what the trained model answered, kept with it: any later copy is held against it
 
@@ -159,19 +160,26 @@ def _reload(run_dir: Path, device: str) -> tuple[NDArray[np.float32], NDArray[np
         # -P: the script's own folder stays off the path, so that it finds no module of this project beside it.
         done = subprocess.run(
             [sys.executable, "-P", reload.__file__, str(run_dir.resolve()), str(out)],
-            input=json.dumps({"texts": PROBE_TEXTS, "device": device}),
+            input=json.dumps({"texts": PROBE_TEXTS, "device": device, "trust_remote_code": runs_code(run_dir)}),
             env={**os.environ, "HF_HUB_OFFLINE": "1"},
             cwd=folder,
             capture_output=True,
             text=True,
+            errors="replace",  # a library may write what this locale cannot read
         )
         if done.returncode:
-            base = json.loads((run_dir / "adapter_config.json").read_text())["base_model_name_or_path"]
+            base = json.loads((run_dir / "adapter_config.json").read_bytes())["base_model_name_or_path"]
             raise GateError(
                 f"the folder (base {base}) does not load in a fresh process, offline: {last_error(done.stderr)}"
             )
         with np.load(out) as answer:
             return answer["with_adapter"], answer["without"], json.loads(str(answer["description"]))
+
+
+def runs_code(run_dir: Path) -> bool:
+    """Whether the run was trained on a base with code of its own, as its recipe had to say by name."""
+    path = run_dir / FILE_NAME
+    return path.is_file() and Manifest.read(run_dir).code_revision is not None
 
 
 def last_error(stderr: str) -> str:

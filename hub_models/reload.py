@@ -40,9 +40,10 @@ def embed(model: SentenceTransformer, texts: list[str]) -> Any:
 
 
 def main(folder: str, out: str) -> None:
-    """Load ``folder``; read ``{"texts", "device"}`` from stdin; write embeddings with and without the adapter."""
+    """Load ``folder``; read ``{"texts", "device", "trust_remote_code"}`` from stdin; write embeddings with and without
+    the adapter."""
     request = json.load(sys.stdin)
-    model = SentenceTransformer(folder, device=request["device"])
+    model = SentenceTransformer(folder, device=request["device"], trust_remote_code=request["trust_remote_code"])
     with_adapter = embed(model, request["texts"])
     model.transformers_model.disable_adapters()
     without = embed(model, request["texts"])

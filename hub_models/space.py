@@ -145,6 +145,7 @@ def build_wheel(out: Path) -> Path:
             env={**os.environ, "SOURCE_DATE_EPOCH": "315532800"},  # 1980, where zip's own time begins
             capture_output=True,
             text=True,
+            errors="replace",  # a library may write what this locale cannot read
         )
         if done.returncode:
             said = (done.stderr.strip().splitlines() or ["no message"])[-1]

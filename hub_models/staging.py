@@ -214,7 +214,7 @@ def _linked(data: Sequence[TrainingData], recipe: Recipe, org: str) -> tuple[Tra
         config = part.config or entry.config
         pinned = {"repo": repo_id, "revision": there, "path": None, "sha256": None, "config": config}
         try:
-            _, found = training_data.read_entry(entry.model_copy(update=pinned), recipe.seed)
+            _, found = training_data.read_entry(entry.model_copy(update=pinned), recipe)
         except ValueError as error:
             logger.warning("%s is not what the run was trained on: %s", repo_id, error)
             linked.append(part)

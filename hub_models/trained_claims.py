@@ -1,6 +1,7 @@
-"""Which claims a run was trained on: so that an evaluation on one of them says so.
+"""Which claims, or oblique queries, a run was trained on: so that an evaluation on one of them says so.
 
-The file holds ids made from the claims' texts, one a line: it tells whether a claim is among them, not what they are.
+Of oblique rows the documents count too: a document may be a query. The file holds ids made from the texts, one a line:
+it tells whether a text is among them, not what they are.
 """
 
 from __future__ import annotations

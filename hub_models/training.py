@@ -29,20 +29,19 @@ from peft import get_peft_model_state_dict, set_peft_model_state_dict
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
-from sentence_transformers.sentence_transformer.losses import (
-    CachedMultipleNegativesRankingLoss,
-    MultipleNegativesRankingLoss,
-)
+from sentence_transformers.sentence_transformer.losses import CachedMultipleNegativesRankingLoss
 from sentence_transformers.sentence_transformer.modules import Pooling
 from transformers import ProgressCallback, TrainerCallback
 
 from dataset_builders.atomic import write_text
 from dataset_builders.lock import locked
-from hub_models import trained_claims, training_data
+from hub_models import remote_code, trained_claims, training_data
 from hub_models.adapter import attach_lora
 from hub_models.batching import DistinctClaimBatchSampler
+from hub_models.buckets import BucketedMultipleNegativesRankingLoss
 from hub_models.cards import write_card
-from hub_models.encoder import load_base, missing_files
+from hub_models.dropout import cheapen
+from hub_models.encoder import find, load_base, missing_files, prompts
 from hub_models.manifest import (
     ADAPTER_NAME,
     FILE_NAME,
@@ -91,6 +90,7 @@ def train(recipe: Recipe, out: Path | None = None) -> Path:
     run = out or RUNS / f"{recipe.name}-{_run_hash(recipe, rows)[:8]}"
     with ExitStack() as held:  # the lock, by the main process, until all are through
         if _on_main(state, lambda: _enter(run, recipe, rows, held)):
+            _on_main(state, lambda: _tidy(run))
             logger.info("already trained: %s", run)
         else:
             _train(run, recipe, rows, batch, state)
@@ -103,12 +103,15 @@ def _train(run: Path, recipe: Recipe, rows: TrainingSet, batch: int, state: Part
     columns = rows.columns(recipe.query_template, recipe.negatives_per_anchor)
     batches = sampler(columns, batch, seed=recipe.seed)  # fails here, if at all, and counts the steps
     steps = math.ceil(len(batches) / state.num_processes / recipe.accumulation) * recipe.epochs
-    partial = run.with_name(f".{run.name}.partial")
+    partial, _ = _working_folders(run)
     _on_main(state, lambda: _claim(partial, recipe, rows))
 
     model = load_base(recipe)
     _require_finite(model, recipe)
+    model.prompts = prompts(recipe.query_template, rows.family)
     attach_lora(model, recipe)
+    if model.device.type == "cpu":
+        cheapen(model)
     arguments = _arguments(recipe, partial, batch, math.ceil(steps), sampler)
     trainer = _Trainer(
         model=model,
@@ -125,7 +128,8 @@ def _train(run: Path, recipe: Recipe, rows: TrainingSet, batch: int, state: Part
         recipe.global_batch * recipe.accumulation, state.num_processes, precision_of(recipe), batches.coverage,
         f", resuming at {checkpoint.name}" if checkpoint else "",
     )  # fmt: skip
-    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    with _full_disk_named(partial):
+        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     # Training in half precision wraps forward in autocast, which loading the release will not do.
     plain = trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=False)
     _on_main(state, lambda: _finish(run, partial, plain, recipe, rows, trainer.state))
@@ -145,6 +149,18 @@ def _on_main(state: PartialState, work: Callable[[], Any]) -> Any:
     if fault is not None:
         raise fault
     return result
+
+
+@contextmanager
+def _full_disk_named(partial: Path) -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        if "inline_container" not in str(error):  # where torch.save fails, whatever the reason
+            raise
+        raise OSError(
+            f"writing a checkpoint into {partial} failed; the one before is kept: free some space and run this again"
+        ) from error
 
 
 def _require_finite(model: SentenceTransformer, recipe: Recipe) -> None:
@@ -198,7 +214,7 @@ def _arguments(
 def _loss(model: SentenceTransformer, recipe: Recipe, gather: bool) -> Any:
     common: dict[str, Any] = {"scale": recipe.loss.scale, "gather_across_devices": gather}
     if recipe.loss.name == "mnrl":
-        return MultipleNegativesRankingLoss(model, **common)
+        return BucketedMultipleNegativesRankingLoss(model, **common)
     return CachedMultipleNegativesRankingLoss(model, mini_batch_size=recipe.loss.mini_batch, **common)
 
 
@@ -236,8 +252,13 @@ class RunLog(TrainerCallback):  # type: ignore[misc]
 
     def on_log(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if state.is_world_process_zero:
-            entries = [{k: e[k] for k in self.KEYS if k in e} for e in state.log_history if "loss" in e]
-            write_text(self._path, "".join(json.dumps(entry) + "\n" for entry in entries))
+            # A gradient that overflowed in half precision has no norm that JSON could hold.
+            entries = [
+                {k: e[k] if math.isfinite(e[k]) else None for k in self.KEYS if k in e}
+                for e in state.log_history
+                if "loss" in e
+            ]
+            write_text(self._path, "".join(json.dumps(entry, allow_nan=False) + "\n" for entry in entries))
 
 
 class SamplerCheck(TrainerCallback):  # type: ignore[misc]
@@ -360,10 +381,21 @@ def _is_done(run: Path, recipe: Recipe, rows: TrainingSet) -> bool:
     return True
 
 
+def _working_folders(run: Path) -> tuple[Path, Path]:
+    """What a run is made in, and where the failed one that it replaces stands for a moment."""
+    return run.with_name(f".{run.name}.partial"), run.with_name(f".{run.name}.old")
+
+
+def _tidy(run: Path) -> None:
+    """Remove what a process left that was killed when the run stood there already."""
+    for left in _working_folders(run):
+        shutil.rmtree(left, ignore_errors=True)
+
+
 def _claim(partial: Path, recipe: Recipe, rows: TrainingSet) -> None:
     """Make the working folder, or keep it if it belongs to this very run."""
     owner = partial / "run.sha256"
-    if partial.exists() and (not owner.exists() or owner.read_text() != _run_hash(recipe, rows)):
+    if partial.exists() and (not owner.exists() or owner.read_text(encoding="utf-8") != _run_hash(recipe, rows)):
         logger.info("%s: left by another run, starting anew", partial)
         shutil.rmtree(partial)
     partial.mkdir(parents=True, exist_ok=True)
@@ -384,7 +416,7 @@ def _finish(
             raise OSError(f"writing {staged} failed, what was trained is kept: {error}") from None
     shutil.copy(partial / "train.log", staged)
     write_text(staged / "recipe.yaml", _public(recipe, rows).to_yaml())
-    trained_claims.write(staged, rows.triplets["claim"][:])
+    trained_claims.write(staged, rows.trained_on())
     manifest = _manifest(staged, model, recipe, rows, state)
     manifest.write(staged)
     write_card(staged)
@@ -396,7 +428,7 @@ def _finish(
     except GateError as error:
         failure = str(error)
         manifest.model_copy(update={"status": "failed", "failure": failure}).write(staged)
-    old = run.with_name(f".{run.name}.old")
+    _, old = _working_folders(run)
     shutil.rmtree(old, ignore_errors=True)
     if run.exists():
         run.rename(old)
@@ -424,17 +456,23 @@ def _public(recipe: Recipe, rows: TrainingSet) -> Recipe:
 
 def _manifest(staged: Path, model: SentenceTransformer, recipe: Recipe, rows: TrainingSet, state: Any) -> Manifest:
     losses = [entry["loss"] for entry in state.log_history if "loss" in entry]
-    curriculum = rows.parts[0].config
+    curriculum = rows.parts[0].config if rows.family == "stance" else None
     is_folder = Path(recipe.base).is_dir()
+    base_revision = recipe.base_revision or getattr(model.transformers_model.config, "_commit_hash", None)
+    own_code = remote_code.allowed(
+        recipe.base, find(recipe.base, "config.json", base_revision), recipe.trust_remote_code
+    )
     return Manifest(
         name=f"{recipe.name}-lora" if curriculum in (None, "mixed_aug") else f"{recipe.name}-{curriculum}-lora",
         status="local" if is_folder else "trained",
         base=recipe.base,
-        base_revision=recipe.base_revision or getattr(model.transformers_model.config, "_commit_hash", None),
-        base_licence=None if is_folder else _licence(recipe.base),
+        base_revision=base_revision,
+        base_licence=recipe.base_licence or (None if is_folder else _licence(recipe.base)),
         query_template=recipe.query_template,
         prompts=model.prompts,
         max_seq_length=model.max_seq_length,
+        max_query_length=recipe.max_query_length,
+        code_revision=(base_revision or "a folder") if own_code else None,
         pooling=next(m.pooling_mode for m in model if isinstance(m, Pooling)),
         seed=recipe.seed,
         recipe_sha256=recipe.hash,

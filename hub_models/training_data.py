@@ -6,6 +6,7 @@ import hashlib
 import logging
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -14,12 +15,14 @@ from datasets import Dataset, concatenate_datasets, load_dataset
 
 from dataset_builders.folder import rows_sha256, shards
 from dataset_builders.instructions import format_query
+from dataset_builders.oblique.read import PAIRS
 from dataset_builders.read import read_triplets
 from dataset_builders.rows import read_rows
 from dataset_builders.schema import CURRICULA, TRIPLETS, same_columns
 from dataset_builders.sources import load as load_source
 from dataset_builders.stance import splits, tables
 from dataset_builders.text import did_you_mean
+from hub_models import oblique_rows
 from hub_models.batching import RowKeys
 from hub_models.manifest import TrainingData
 from hub_models.recipe import DataEntry, Recipe
@@ -28,10 +31,13 @@ logger = logging.getLogger(__name__)
 
 SAMPLE_TRIPLETS = "sample-stance-triplets"
 
+Family = Literal["stance", "oblique"]
+
 
 @dataclass(frozen=True, eq=False)
 class TrainingSet:
-    """The rows of a run (`schema.TRIPLETS`), and where each part of them comes from."""
+    """The rows of a run, of stance (`schema.TRIPLETS`) or oblique (`schema.STYLE_PAIRS`), and where each part of them
+    comes from."""
 
     triplets: Dataset
     parts: tuple[TrainingData, ...]
@@ -41,13 +47,30 @@ class TrainingSet:
         """SHA-256 over the rows of all parts, in order."""
         return hashlib.sha256("".join(part.sha256 for part in self.parts).encode()).hexdigest()
 
+    @property
+    def family(self) -> Family:
+        """Which kind of search the rows train."""
+        return _family(self.triplets)
+
     def keys(self) -> RowKeys:
         """What the batch sampler must know of each row."""
         rows = self.triplets
+        if self.family == "oblique":
+            return oblique_rows.keys(rows)
         negatives = [[n["text"] for n in row] for row in rows["negatives"][:]]
         return RowKeys.from_columns(
             rows["claim_id"][:], rows["claim"][:], rows["stance"][:], rows["positive"][:], negatives
         )
+
+    def asked(self) -> list[str]:
+        """What each row asks about, without an instruction: its claim, or its query."""
+        texts: list[str] = self.triplets["query" if self.family == "oblique" else "claim"][:]
+        return texts
+
+    def trained_on(self) -> list[str]:
+        """The texts by which an evaluation knows that it asks about what was trained on: claims, or oblique queries
+        and the documents that are right for them, which may be queries elsewhere."""
+        return [*self.asked(), *(self.triplets["positive"][:] if self.family == "oblique" else [])]
 
     def columns(self, query_template: str, negatives: int) -> Dataset:
         """The texts that reach the tokenizer: ``anchor``, ``positive``, ``negative_1`` to ``negative_n``, no others.
@@ -62,11 +85,11 @@ class TrainingSet:
         if short:
             raise ValueError(
                 f"{len(short)} of {len(found)} rows have fewer than negatives_per_anchor = {negatives} negatives, "
-                f"such as row {short[0]} with {len(found[short[0]])}; set it lower or build other triplets"
+                f"such as row {short[0]} with {len(found[short[0]])}; set it lower or build other rows"
             )
-        queries = zip(self.triplets["instruction"][:], self.triplets["claim"][:], strict=True)
+        queries = zip(self.triplets["instruction"][:], self.asked(), strict=True)
         columns: dict[str, list[str]] = {
-            "anchor": [format_query(query_template, instruction, claim) for instruction, claim in queries],
+            "anchor": [format_query(query_template, instruction, asked) for instruction, asked in queries],
             "positive": self.triplets["positive"][:],
         }
         for n in range(negatives):
@@ -77,44 +100,97 @@ class TrainingSet:
 def read(recipe: Recipe) -> TrainingSet:
     """Read the rows of a recipe, in the order of its entries.
 
-    An entry's ``path`` is a built ``{source}-stance-triplets`` folder, a parquet or JSONL file of triplets, or claims
-    with arguments (short form, a folder of it, or ``{source}-stance-arguments``), whose triplets are then made here.
-    The sample triplets are built where they are absent.
+    An entry's ``path`` is a built folder of ``{source}-stance-triplets``, ``{source}-obliq-queries`` or
+    ``{source}-obliq-style-pairs``; a parquet or JSONL file of such rows, or a file or folder of rows in ReasonIR's
+    shape; or claims with arguments (short form, a folder of it, or ``{source}-stance-arguments``), whose triplets are
+    then made here. The sample's triplets and oblique rows are built where they are absent.
 
     Raises:
         FileNotFoundError: If there is nothing at a path.
-        ValueError: If columns, config or split are not there, the rows are not those that ``sha256`` pins, or there
-            are fewer than ``dose``.
+        ValueError: If columns, config, split or task are not there, the rows are not those that ``sha256`` pins, or
+            there are fewer than ``dose``; if stance and oblique rows stand in one recipe; or if ``mode: replace``
+            finds nothing to replace, or other rows than style pairs in its place.
     """
-    parts = [read_entry(entry, recipe.seed) for entry in recipe.data]
-    return TrainingSet(concatenate_datasets([rows for rows, _ in parts]), tuple(part for _, part in parts))
+    found = [_rows(entry, recipe.seed) for entry in recipe.data]
+    families = [_family(rows) for _, rows in found]
+    if len(set(families)) > 1:
+        kinds = ", ".join(f"{_where(e)}: {f}" for e, f in zip(recipe.data, families, strict=True))
+        raise ValueError(
+            f"recipe {recipe.name}: got stance triplets and oblique rows in one run ({kinds}); what is a claim's, and "
+            "which prompts a release carries, differs: train two runs"
+        )
+    if recipe.replaces and all(len(oblique_rows.without_replaced(rows)) == len(rows) for _, rows in found):
+        raise ValueError(
+            f"recipe {recipe.name}: got mode 'replace', but no entry holds a written query of {PAIRS!r} "
+            "that style pairs could replace; set mode=blend"
+        )
+    parts = [_part(entry, *of, recipe) for entry, of in zip(recipe.data, found, strict=True)]
+    tables = [rows for rows, _ in parts]
+    rows = oblique_rows.together(tables) if families[0] == "oblique" else concatenate_datasets(tables)
+    return TrainingSet(rows, tuple(part for _, part in parts))
 
 
-def read_entry(entry: DataEntry, seed: int) -> tuple[Dataset, TrainingData]:
-    """The rows of one entry, see `read`; the seed draws those of its ``dose``."""
-    where = str(entry.path or entry.repo)
-    if entry.mode != "blend":
-        raise ValueError(f"data {where}: got mode {entry.mode!r}; triplets can only be blended, set mode=blend")
-    config, rows = _read_repo(entry) if entry.repo else _read_path(Path(where), entry, seed)
+def read_entry(entry: DataEntry, recipe: Recipe) -> tuple[Dataset, TrainingData]:
+    """The rows of one entry in the place of one of a recipe, see `read`; the recipe's seed draws those of its
+    ``dose``."""
+    return _part(entry, *_rows(entry, recipe.seed), recipe)
+
+
+def _family(rows: Dataset) -> Family:
+    return "oblique" if oblique_rows.are_oblique(rows.column_names) else "stance"
+
+
+def _where(entry: DataEntry) -> str:
+    return str(entry.path or entry.repo)
+
+
+def _rows(entry: DataEntry, seed: int) -> tuple[str | None, Dataset]:
+    """All rows of an entry, as pinned, and the config that they are."""
+    config, rows = _read_repo(entry) if entry.repo else _read_path(Path(_where(entry)), entry, seed)
     digest = rows_sha256(rows.data.table)
     if entry.sha256 not in (None, digest):
         raise ValueError(
-            f"data {where}: the rows have SHA-256 {digest}, the recipe pins {entry.sha256}; restore the data that was "
-            "pinned, or set sha256 to null to train on what is there"
+            f"data {_where(entry)}: the rows have SHA-256 {digest}, the recipe pins {entry.sha256}; restore the data "
+            "that was pinned, or set sha256 to null to train on what is there"
         )
+    family = _family(rows)
+    if family == "stance" and entry.mode != "blend":
+        raise ValueError(
+            f"data {_where(entry)}: got mode {entry.mode!r}; triplets can only be blended, set mode=blend"
+        )
+    if family == "stance" and entry.task is not None:
+        raise ValueError(
+            f"data {_where(entry)}: got the task {entry.task!r} for stance triplets, wanted it of oblique rows alone; "
+            "leave `task` out"
+        )
+    if entry.mode == "replace":
+        oblique_rows.check_replacing(rows, _where(entry))
+    return config, rows
+
+
+def _part(entry: DataEntry, config: str | None, rows: Dataset, recipe: Recipe) -> tuple[Dataset, TrainingData]:
+    """What a run takes of an entry's rows."""
+    where = _where(entry)
+    if recipe.replaces and _family(rows) == "oblique":
+        found, rows = len(rows), oblique_rows.without_replaced(rows)
+        if found > len(rows):
+            logger.info("%s: %d rows of %s replaced by style pairs", where, found - len(rows), PAIRS)
+        if not len(rows):
+            raise ValueError(
+                f"data {where}: style pairs replace all of its {found} rows (mode 'replace'); leave the entry out"
+            )
     if entry.dose is not None and entry.dose > len(rows):
         raise ValueError(f"data {where}: got {len(rows)} rows, the recipe's dose is {entry.dose}; lower it")
     if entry.dose is not None and entry.dose < len(rows):
-        drawn = np.random.default_rng(seed).choice(len(rows), entry.dose, replace=False)
+        drawn = np.random.default_rng(recipe.seed).choice(len(rows), entry.dose, replace=False)
         rows = Dataset(rows.data.table.take(np.sort(drawn)))
-        digest = rows_sha256(rows.data.table)
     if not len(rows):
         raise ValueError(f"data {where}: there are no rows in the split {entry.split!r}")
     logger.info("%s: %d triplets%s", where, len(rows), f" of {config}" if config else "")
     part = TrainingData(
         name=entry.repo or Path(where).name,
         config=config,
-        sha256=digest,
+        sha256=rows_sha256(rows.data.table),
         rows=len(rows),
         licence=_all(rows["licence"][:]),
         source=_all(rows["source"][:]),
@@ -125,18 +201,22 @@ def read_entry(entry: DataEntry, seed: int) -> tuple[Dataset, TrainingData]:
 
 def _read_repo(entry: DataEntry) -> tuple[str | None, Dataset]:
     rows = load_dataset(entry.repo, entry.config, split=entry.split, revision=entry.revision)
+    if oblique_rows.are_oblique(rows.column_names):
+        return entry.config, oblique_rows.read_loaded(rows, entry)
     same_columns(rows.column_names, TRIPLETS, f"data {entry.repo}")
     return entry.config, rows.select_columns(list(TRIPLETS)).cast(TRIPLETS)
 
 
 def _read_path(path: Path, entry: DataEntry, seed: int) -> tuple[str | None, Dataset]:
-    if path.name == SAMPLE_TRIPLETS and not path.exists():
+    if path.name in (SAMPLE_TRIPLETS, *oblique_rows.SAMPLE_ROWS) and not path.exists():
         from dataset_builders.__main__ import build
 
-        build(name=SAMPLE_TRIPLETS, out=path)
+        build(name=path.name, out=path)
     if not path.exists():
         near = did_you_mean(path.name, [p.name for p in path.parent.iterdir()]) if path.parent.is_dir() else ""
         raise FileNotFoundError(f"data {path}: there is no such file or folder.{near}")
+    if oblique_rows.holds_oblique_rows(path):
+        return oblique_rows.read_path(path, entry)
     if path.is_file() and _holds_triplets(path):
         return None, read_triplets(path)
     curricula = [name for name in shards(path) if name in CURRICULA] if path.is_dir() else []

@@ -49,13 +49,16 @@ class Verified:
         )
 
 
-def verify(repo_id: str, revision: str | None = None, wanted: Probe | None = None) -> Verified:
+def verify(
+    repo_id: str, revision: str | None = None, wanted: Probe | None = None, trust_remote_code: str | None = None
+) -> Verified:
     """Load a release in a fresh process with an empty cache, by plain loading and by the pinned door.
 
     Args:
         repo_id: ``org/name``.
         revision: Branch, tag or commit; ``main`` by default.
         wanted: What the trained model answered; by default what the release itself carries.
+        trust_remote_code: The base whose own code may run, see `encoder.load`.
 
     Raises:
         ValueError: If the repository carries nothing to compare with.
@@ -69,6 +72,7 @@ def verify(repo_id: str, revision: str | None = None, wanted: Probe | None = Non
         cache = home / "hub"
         wanted = wanted or _published(repo_id, sha, home / "probe")
         question = {"repo_id": repo_id, "revision": sha, "plain": sha == head, "texts": wanted.texts}
+        question["trust_remote_code"] = trust_remote_code
         _ask_stranger(question, home)
         checked = ask(repo_id, lambda: api.verify_repo_checksums(repo_id, revision=sha, cache_dir=cache), "read")
         faults = [f"{item['path']} has another checksum than the Hub lists" for item in checked.mismatches]
@@ -110,6 +114,7 @@ def _ask_stranger(question: dict[str, object], home: Path) -> None:
             cwd=home,  # a folder here that is called like the repository would be loaded in its place
             capture_output=True,
             text=True,
+            errors="replace",  # a library may write what this locale cannot read
         )
         if done.returncode == 0:
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -97,6 +98,11 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, *arguments: Any) -> None:
         self.open: set[socket.socket] = set()
         super().__init__(*arguments)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Clients are killed in the middle of a request: no fault of this server."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         self.open.add(request)

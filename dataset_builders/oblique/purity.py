@@ -221,6 +221,8 @@ def _read(path: Path) -> Probe:
         document = str(row["_id"])
         probe.ids.append(document)
         metadata = row.get("metadata") or {}
+        if not isinstance(metadata, dict):
+            raise ValueError(f"{where}: metadata: got {type(metadata).__name__}, wanted an object")
         label, source = row.get("label", metadata.get("attribute")), row.get("text_id", metadata.get("text_id"))
         if label is not None:
             probe.labels[document] = check_text(label, f"{where}: label")

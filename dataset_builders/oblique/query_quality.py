@@ -38,6 +38,8 @@ def read_pairs(path: Path, task: str | None = None) -> dict[tuple[ObliqueTaskNam
                 known = ("query", "positive", "task", "lens")
                 hints = "".join(did_you_mean(key, known) for key in row if key not in known)
                 raise ValueError(f"{where}: got the keys {list(row)}, wanted query and positive.{hints}")
+            if not isinstance(documents, list):
+                raise ValueError(f"{where}: pos: got {type(documents).__name__}, wanted a list of documents")
             named = task or row.get("task")
             if named is None:
                 raise ValueError(f"{where}: the row names no task; give one with --task: {list(TASKS)}")

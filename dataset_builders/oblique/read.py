@@ -66,7 +66,9 @@ class ObliqueRow:
     licence: str | None = None
 
 
-def read_oblique_rows(path: Path, config: str | None = None, *, task: str | None = None) -> list[ObliqueRow]:
+def read_oblique_rows(
+    path: Path, config: str | None = None, *, task: str | None = None, split: str | None = None
+) -> list[ObliqueRow]:
     """Read rows to train on.
 
     Args:
@@ -76,11 +78,12 @@ def read_oblique_rows(path: Path, config: str | None = None, *, task: str | None
             made from the texts.
         config: Of a built folder; by default that of all rows.
         task: Of ReasonIR's rows that do not name one.
+        split: Of a built folder; by default all.
 
     Raises:
         FileNotFoundError: If there is nothing at ``path``.
-        ValueError: If there is no row, the folder has no such config, or a row is faulty, a negative that is the
-            positive included; it is named.
+        ValueError: If there is no row, the folder has no such config or split, or a row is faulty, a negative that is
+            the positive included; it is named.
     """
     if task is not None:
         one_of("task", task, TASKS, "oblique rows")
@@ -88,15 +91,24 @@ def read_oblique_rows(path: Path, config: str | None = None, *, task: str | None
     if found:
         name = config or (ALL if ALL in found else next(iter(found)))
         features = STYLE_PAIRS if name in found and _has_anchor(found[name]) else OBLIQUE_ROWS
+        tables = read_config(path, name, features)
+        if split is not None and split not in tables:
+            raise ValueError(
+                f"{path}: config {name!r} has the splits {list(tables)}, wanted {split!r}."
+                f"{did_you_mean(split, tables)}"
+            )
         rows = [
-            _ours(row, f"{path}: {name}, {split}, row {number}")
-            for split, table in read_config(path, name, features).items()
+            _ours(row, f"{path}: {name}, {part}, row {number}")
+            for part, table in tables.items()
+            if split in (None, part)
             for number, row in enumerate(table.to_pylist(), start=1)
         ]
     elif config is not None:
         raise ValueError(f"{path}: got the config {config!r}, but only a built folder has configs")
     else:
-        rows = [row for file in files_of(path) for where, found in read_rows(file) for row in _any(found, where, task)]
+        rows = [
+            row for file in files_of(path) for where, found in read_rows(file) for row in parse(found, where, task)
+        ]
     if not rows:
         raise ValueError(f"{path}: there is no row in it; wanted queries with a positive and negatives")
     return rows
@@ -109,7 +121,12 @@ def _has_anchor(splits: dict[str, list[Path]]) -> bool:
     return file is not None and "anchor_id" in pq.read_schema(file).names
 
 
-def _any(row: Row, where: str, task: str | None) -> Iterator[ObliqueRow]:
+def parse(row: Row, where: str, task: str | None = None) -> Iterator[ObliqueRow]:
+    """The rows that one row of a file stands for, be it ours or in ReasonIR's shape, where each positive is a row.
+
+    Raises:
+        ValueError: If it is neither, or faulty; ``where`` is named.
+    """
     if "pos" in row:
         yield from _reasonir(row, where, task)
     elif "positive" in row:

@@ -147,16 +147,20 @@ def randomise(
     Args:
         edges: Of the true graph.
         ids: All documents.
-        negatives: Of each edge: neither they nor the anchor are drawn.
+        negatives: Of each edge: no anchor is drawn itself, or any negative of its edges, which would be right in
+            one row and wrong in another.
         seed: Of the draw.
 
     Raises:
         ValueError: If nothing is left to draw.
     """
     rng = np.random.default_rng(seed)
-    drawn = []
+    barred_of: dict[str, set[str]] = {edge.anchor: {edge.anchor} for edge in edges}
     for edge, kept in zip(edges, negatives, strict=True):
-        barred = {edge.anchor, *kept}
+        barred_of[edge.anchor].update(kept)
+    drawn = []
+    for edge in edges:
+        barred = barred_of[edge.anchor]
         if barred.issuperset(ids):
             raise ValueError(
                 f"got {len(ids)} documents, wanted more than the negatives and the anchor {edge.anchor!r}"

@@ -8,7 +8,9 @@ from pathlib import Path
 
 logger = logging.getLogger(__name__)
 
-_ID = re.compile(r"(?P<repo>[\w.-]+/[\w.-]+)@(?P<revision>[\w./-]+)")
+REPO_ID = r"[\w.-]+/[\w.-]+"
+"""A pattern for ``ORG/NAME``."""
+_ID = re.compile(rf"(?P<repo>{REPO_ID})@(?P<revision>[\w./-]+)")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 

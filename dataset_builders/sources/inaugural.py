@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import zipfile
+import zlib
 from collections import defaultdict
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from dataset_builders.text import sentences, words
 
 NAME = "inaugural"
 FILE = "inaugural.zip"
+LARGEST = 2**24
+"""Bytes of all addresses together, which are under a million: a small archive may hold terabytes."""
 PASSAGE = 120
 """Words at which a passage ends with its sentence."""
 
@@ -35,25 +38,24 @@ def read(folder: Path) -> ObliqueTask:
 
     Raises:
         FileNotFoundError: If the archive is not there.
-        ValueError: If it holds no address.
+        ValueError: If it is no sound archive, or holds no address, one in another encoding, or far too much text.
     """
     path = folder / FILE
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file; wanted the folder that holds {FILE} of nltk_data")
     corpus: dict[str, ObliqueText] = {}
-    with zipfile.ZipFile(path) as archive:
-        for name in sorted(archive.namelist()):
-            found = _NAME.search(name)
-            if not found:
-                continue
-            year, surname = int(found[1]), found[2]
-            first = _FIRST_NAMES.get(surname, {}).get(year)
-            author = f"{first} {surname}" if first else surname
-            address = f"{year}-{surname}"
-            content = archive.read(name)
-            text = content.decode("big5" if address == _IN_BIG5 else "utf-8")
-            for number, passage in enumerate(_passages(text), start=1):
-                corpus[f"{address}-{number:02d}"] = ObliqueText(passage, author, None, {"address": address})
+    for found, content in _addresses(path):
+        year, surname = int(found[1]), found[2]
+        first = _FIRST_NAMES.get(surname, {}).get(year)
+        author = f"{first} {surname}" if first else surname
+        address = f"{year}-{surname}"
+        encoding = "big5" if address == _IN_BIG5 else "utf-8"
+        try:
+            text = content.decode(encoding)
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path}: {found.string} is no {encoding} ({error}); fetch the archive anew") from None
+        for number, passage in enumerate(_passages(text), start=1):
+            corpus[f"{address}-{number:02d}"] = ObliqueText(passage, author, None, {"address": address})
     if not corpus:
         raise ValueError(f"{path}: holds no file named like 1789-Washington.txt")
 
@@ -68,6 +70,19 @@ def read(folder: Path) -> ObliqueTask:
     return ObliqueTask(
         "writing", corpus, queries, {i: relevant[i] for i in queries}, {i: excluded[i] for i in queries}
     )
+
+
+def _addresses(path: Path) -> list[tuple[re.Match[str], bytes]]:
+    """The files that are named like an address, by name; nothing is written, so that any name will do."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            named = [(found, info) for info in archive.infolist() if (found := _NAME.search(info.filename))]
+            if (size := sum(info.file_size for _, info in named)) > LARGEST:  # no more than that is read of a file
+                raise ValueError(f"{path}: got {size:,} bytes of text, wanted at most {LARGEST:,}; fetch it anew")
+            return [(found, archive.read(info)) for found, info in sorted(named, key=lambda n: n[0].string)]
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
+        # The last two: encrypted, or packed in another way.
+        raise ValueError(f"{path}: it is no sound zip archive ({error}); fetch it anew") from None
 
 
 def _passages(text: str) -> list[str]:

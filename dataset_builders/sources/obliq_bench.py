@@ -9,16 +9,15 @@ and ``train/documents.jsonl`` besides.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from dataset_builders.rows import check_keys, one_of, read_rows
+from dataset_builders.rows import check_keys, one_of, read_json, read_rows, read_text
 from dataset_builders.schema import SPLITS, Split
-from dataset_builders.text import check_text, did_you_mean
+from dataset_builders.text import check_text, did_you_mean, shown
 
 ObliqueTaskName = Literal["twitter", "math", "writing", "congress", "wildchat"]
 
@@ -192,13 +191,13 @@ def read(task: str, folder: Path | None = None, *, allow_dangling: bool = False)
             if query in asked or not allow_dangling:
                 qrels[name].setdefault(query, {})[document] = grade
     excluded_file = path / _EXCLUDED
-    excluded = json.loads(excluded_file.read_text(encoding="utf-8")) if excluded_file.is_file() else {}
+    excluded = _excluded(excluded_file) if excluded_file.is_file() else {}
     return ObliqueTask(
         one_of("task", task, TASKS, "oblique data"),
         dict(corpus),
         dict(queries),
         qrels[_QRELS],
-        {str(query): frozenset(map(str, documents)) for query, documents in excluded.items()},
+        excluded,
         qrels.get(_POOL),
         allow_dangling,
     )
@@ -289,13 +288,15 @@ def _texts(path: Path) -> list[tuple[str, ObliqueText]]:
             hints = "".join(did_you_mean(key, ("_id", "text")) for key in row if key != "metadata")
             raise ValueError(f"{where}: got the keys {list(row)}, wanted _id and text.{hints}")
         metadata = row.get("metadata") or {}
-        split = metadata.get("split")
+        if not isinstance(metadata, dict):
+            raise ValueError(f"{where}: metadata: got {type(metadata).__name__}, wanted an object")
+        split, attribute = metadata.get("split"), metadata.get("attribute")
         rows.append(
             (
-                str(row["_id"]),
+                check_text(str(row["_id"]), f"{where}: _id"),
                 ObliqueText(
                     check_text(row["text"], f"{where}: text"),
-                    metadata.get("attribute"),
+                    None if attribute is None else check_text(attribute, f"{where}: attribute"),
                     None if split is None else one_of("split", split, SPLITS, where),
                     metadata,
                 ),
@@ -304,12 +305,21 @@ def _texts(path: Path) -> list[tuple[str, ObliqueText]]:
     return rows
 
 
+def _excluded(path: Path) -> dict[str, frozenset[str]]:
+    found = read_json(path)
+    if not isinstance(found, dict) or not all(isinstance(documents, list) for documents in found.values()):
+        raise ValueError(f"{path.name}: wanted an object with a list of document ids for each query id")
+    return {query: frozenset(map(str, documents)) for query, documents in found.items()}
+
+
 def _qrels(path: Path) -> list[tuple[str, str, int]]:
     """Judgements; the header spells ``query-id`` or ``query_id``, and an id may hold a space: only tabs divide."""
-    lines = [line.rstrip("\r") for line in _file(path).read_bytes().decode().split("\n")]
+    lines = [line.rstrip("\r") for line in read_text(_file(path)).split("\n")]
     header = [name.replace("_", "-") for name in lines[0].split("\t")]
     if header != ["query-id", "corpus-id", "score"]:
-        raise ValueError(f"{path.name}: got the header {lines[0]!r}, wanted query-id, corpus-id, score, tab-separated")
+        raise ValueError(
+            f"{path.name}: got the header {shown(lines[0])}, wanted query-id, corpus-id, score, tab-separated"
+        )
     rows = []
     for number, line in enumerate(lines[1:], start=2):
         if not line.strip():
@@ -319,7 +329,8 @@ def _qrels(path: Path) -> list[tuple[str, str, int]]:
             rows.append((query, document, int(score)))
         except ValueError:
             raise ValueError(
-                f"{path.name}:{number}: got {line!r}, wanted a query id, a document id and an integer, tab-separated"
+                f"{path.name}:{number}: got {shown(line)}, wanted a query id, a document id and an integer, "
+                "tab-separated"
             ) from None
     return rows
 

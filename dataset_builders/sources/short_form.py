@@ -10,7 +10,7 @@ from dataset_builders.rows import Name, Row, check_keys, files_of, one_of, read_
 from dataset_builders.schema import SPLITS, STYLES, Argument, Claim, Relation, Split
 from dataset_builders.sources.merge import merge
 from dataset_builders.stance.data import StanceData
-from dataset_builders.text import check_text, text_id
+from dataset_builders.text import check_text, shown, text_id
 
 REQUIRED = ("claim", *STANCES)
 OPTIONAL = ("claim_id", "group_id", "domain", "veracity", "style", "split", "source", "licence")
@@ -75,7 +75,7 @@ def _texts(value: Any, where: str) -> list[str]:
     if value is None:
         return []
     if not isinstance(value, list):
-        raise ValueError(f"{where}: got {type(value).__name__} {value!r}, wanted a list of texts")
+        raise ValueError(f"{where}: got {type(value).__name__} {shown(value)}, wanted a list of texts")
     return [check_text(text, f"{where}, text {i}") for i, text in enumerate(value, start=1)]
 
 

@@ -5,10 +5,10 @@ A query is a question, relevant are the others with its theorem, and it never fi
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from pathlib import Path
 
+from dataset_builders.rows import read_rows
 from dataset_builders.sources.obliq_bench import ObliqueTask, ObliqueText
 from dataset_builders.text import check_text, text_key
 
@@ -21,21 +21,25 @@ def read(folder: Path) -> ObliqueTask:
 
     Raises:
         FileNotFoundError: If the file is not there.
-        ValueError: If an id is doubled, a text is empty, or a row lacks a key.
+        ValueError: If the file is no list of objects, an id is doubled, a text is empty or broken, or a row
+            lacks a key.
     """
     path = folder / FILE
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file; wanted the folder that holds {FILE} of TIGER-AI-Lab/TheoremQA")
     texts: dict[str, ObliqueText] = {}
-    for number, row in enumerate(json.loads(path.read_text(encoding="utf-8")), start=1):
-        where = f"{FILE}, row {number}"
+    for where, row in read_rows(path):
         missing = [key for key in ("id", "Question", "theorem") if key not in row]
-        if missing or row["id"] in texts:
-            raise ValueError(f"{where}: " + (f"lacks {missing}" if missing else f"the id {row['id']!r} is doubled"))
+        if missing:
+            raise ValueError(f"{where}: lacks {missing}")
+        question_id = check_text(row["id"], f"{where}: id")
+        if question_id in texts:
+            raise ValueError(f"{where}: the id {question_id!r} is doubled")
         if row.get("Picture"):
             continue
-        theorem = text_key(row["theorem"])
-        texts[row["id"]] = ObliqueText(check_text(row["Question"], where), theorem, None, {"field": row.get("field")})
+        theorem = text_key(check_text(row["theorem"], f"{where}: theorem"))
+        question = check_text(row["Question"], where)
+        texts[question_id] = ObliqueText(question, theorem, None, {"field": row.get("field")})
 
     of_theorem: dict[str | None, list[str]] = defaultdict(list)
     of_text: dict[str, list[str]] = defaultdict(list)

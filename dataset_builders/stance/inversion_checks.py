@@ -84,11 +84,11 @@ def _names(text: str) -> set[str]:
     """Words with a capital that do not begin a sentence or a quotation."""
     found: set[str] = set()
     for sentence in sentences(body(text)):
-        first = True
+        end = 0  # of the word before
         for match in _CAPITALISED.finditer(sentence):
-            word, before = match[0], sentence[: match.start()].rstrip()
-            begins = first or before.endswith(('"', "“", "‘", ":"))
-            first = False
+            word, between = match[0], sentence[end : match.start()].rstrip()
+            begins = not end or between.endswith(('"', "“", "‘", ":"))
+            end = match.end()
             stem = re.sub(r"['’]s$", "", word)
             if word[0].isupper() and not begins and len(stem) > 1 and not is_function_word(stem.lower()):
                 found.add(stem)

@@ -5,6 +5,7 @@ Drawn from the ablation's own table, so that no model is needed; the same number
 
 from __future__ import annotations
 
+import itertools
 import textwrap
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,9 @@ from hub_models.evaluation.stance import Judgements
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_MODELS = ("#c8443a", "#3566a8")
-"""Base and tuned, as in the paper's left panels."""
+_BASE = "#c8443a"
+_TUNED = ("#3566a8", "#3a9b5c", "#8a5fb0", "#c98a1b", "#2aa5a0", "#555555")
+"""Base and tuned, as in the paper's left panels; a study has several tuned ones."""
 
 _KINDS = {"positive": ("right arguments", "#3a9b5c"), "hard": ("hard negatives", "#c8443a")}
 _BINS = 40
@@ -139,8 +141,10 @@ def _histogram(axes: Any, values: Any, reach: tuple[float, float], label: str, c
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _colours(tables: dict[str, Table]) -> tuple[str, ...]:
-    return _MODELS if len(tables) > 1 else _MODELS[1:]
+def _colours(tables: dict[str, Table]) -> list[str]:
+    """A colour a model: the base's for the first of several, a model alone is a tuned one."""
+    tuned = list(itertools.islice(itertools.cycle(_TUNED), len(tables)))
+    return tuned if len(tables) == 1 else [_BASE, *tuned[:-1]]
 
 
 def _right_first(table: Table, rows: Any) -> list[int]:

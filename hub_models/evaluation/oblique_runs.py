@@ -6,6 +6,7 @@ It knows no model: texts go through a callable, so that a test can hand in vecto
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -18,19 +19,22 @@ from hub_models.evaluation.results import Strategy
 from hub_models.retrieval.dense import DenseIndex
 
 
-def evaluate(judged: ObliqueJudgements, query_template: str, encode: Encode) -> dict[Strategy, Measured]:
+def evaluate(
+    judged: ObliqueJudgements, query_template: str, encode: Encode, encode_queries: Encode | None = None
+) -> dict[Strategy, Measured]:
     """Search by vectors, with formatted queries (``dense``) and with bare ones (``claim_only``).
 
     Args:
         judged: What is asked and what is right.
         query_template: The encoder's own.
         encode: The encoder. It gets `all_texts` in one call: a query that is a document is encoded once.
+        encode_queries: Of queries alone, where they are cut earlier than documents.
 
     Raises:
         ValueError: If the encoder returns a NaN.
     """
     start = time.perf_counter()
-    vectors = encode(all_texts(judged, query_template))
+    vectors = _encode_apart(judged.texts, all_queries(judged, query_template), encode, encode_queries)
     encoded = time.perf_counter()
     n, m = len(judged.texts), len(judged.queries)
     index = DenseIndex(judged.texts, vectors[:n])
@@ -50,7 +54,20 @@ def evaluate(judged: ObliqueJudgements, query_template: str, encode: Encode) -> 
 
 def all_texts(judged: ObliqueJudgements, query_template: str) -> list[str]:
     """What an encoder has to encode: the documents, the queries bare, and in the template."""
-    return [*judged.texts, *query_texts(judged, None), *query_texts(judged, query_template)]
+    return [*judged.texts, *all_queries(judged, query_template)]
+
+
+def all_queries(judged: ObliqueJudgements, query_template: str) -> list[str]:
+    """The queries of `all_texts`."""
+    return [*query_texts(judged, None), *query_texts(judged, query_template)]
+
+
+def _encode_apart(
+    documents: Sequence[str], queries: Sequence[str], encode: Encode, encode_queries: Encode | None
+) -> Float32:
+    if encode_queries is None:
+        return encode([*documents, *queries])
+    return np.concatenate([encode(documents), encode_queries(queries)])
 
 
 def vector_scores(index: DenseIndex, queries: Float32) -> BlockScores:
@@ -58,9 +75,11 @@ def vector_scores(index: DenseIndex, queries: Float32) -> BlockScores:
     return lambda rows: index.scores(queries[rows])
 
 
-def dense_scores(judged: ObliqueJudgements, query_template: str, encode: Encode) -> BlockScores:
+def dense_scores(
+    judged: ObliqueJudgements, query_template: str, encode: Encode, encode_queries: Encode | None = None
+) -> BlockScores:
     """What `evaluate` ranks by in its run ``dense``."""
-    vectors = encode([*judged.texts, *query_texts(judged, query_template)])
+    vectors = _encode_apart(judged.texts, query_texts(judged, query_template), encode, encode_queries)
     n = len(judged.texts)
     return vector_scores(DenseIndex(judged.texts, vectors[:n]), vectors[n:])
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from dataset_builders.lock import locked
 from hub_models.encoder import SLANT_JSON
 from hub_models.evaluation.results import RESULTS_NAME
+
+logger = logging.getLogger(__name__)
 
 LOCAL_RESULTS = Path("results") / "local"
 
@@ -26,6 +32,33 @@ def check_writable(folder: Path) -> None:
             raise type(error)(
                 error.errno, f"{error.strerror}: cannot write results there; give another --out", str(nearest)
             ) from error
+
+
+@contextmanager
+def alone(folder: Path, *, wait: bool = False) -> Iterator[None]:
+    """Keep other processes from writing results into ``folder``, which need not be there.
+
+    Args:
+        folder: Where results go.
+        wait: For another process to be done, instead of giving up.
+
+    Raises:
+        BlockingIOError: If another process writes into it.
+    """
+    place = folder.resolve()
+    place.parent.mkdir(parents=True, exist_ok=True)
+    lock = place.with_name(f".{place.name}.lock")
+    with locked(lock) as mine:
+        if mine:
+            yield
+            return
+    if not wait:
+        raise BlockingIOError(
+            f"{folder}: another process writes its results there; wait until it is done, or give another --out"
+        )
+    logger.info("%s: waiting for another process that writes its results there", folder)
+    with locked(lock, wait=True):
+        yield
 
 
 def default_folder(model: str) -> Path:

@@ -77,9 +77,7 @@ def store(run_dir: Path, task: str, choice: Mapping[str, Any]) -> None:
         FileNotFoundError: If the folder has none.
         ValueError: If it is damaged.
     """
-    manifest = Manifest.read(run_dir)
-    kept = {**(manifest.rerank_policy or {}), task: dict(choice)}
-    manifest.model_copy(update={"rerank_policy": kept}).write(run_dir)
+    Manifest.update(run_dir, lambda there: {"rerank_policy": {**(there.rerank_policy or {}), task: dict(choice)}})
 
 
 def keep_choices(model: str, results: Results, tasks: Iterable[str], asked: Sequence[ObliqueVariant]) -> list[str]:

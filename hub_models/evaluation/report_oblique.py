@@ -101,6 +101,10 @@ def _notes(task: TaskResult, baseline: Results | None) -> Iterator[str]:
     if task.counts["dangling"]:
         ceiling = ", ".join(f"{metric} {value:.3f}" for metric, value in task.counts["ceiling"].items())
         yield f"{task.counts['dangling']} relevant documents are not in the corpus. Ceiling: {ceiling}."
+    if trained_on := task.counts.get("trained_on"):
+        yield f"{trained_on} of the {task.counts['queries']} queries were trained on: this says little about new ones."
+    if tokens := task.counts.get("query_tokens"):
+        yield f"Queries are cut after {tokens} tokens."
     if task.counts["task"] in OUR_OBLIQUE_INSTRUCTIONS:
         yield "The instruction is ours: O gives none for this task."
     if task.counts["groups"] < FEW_GROUPS:

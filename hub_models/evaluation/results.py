@@ -178,7 +178,7 @@ class Results(_Part):
             )
         try:
             content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"{path}: no strict JSON ({error}); evaluate anew") from error
         version = content.get("schema_version") if isinstance(content, dict) else None
         if version != SCHEMA_VERSION:

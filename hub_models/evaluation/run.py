@@ -23,7 +23,7 @@ from hub_models.evaluation.named_tasks import Task, Tasks, load_tasks
 from hub_models.evaluation.nanobeir import NanoBEIR
 from hub_models.evaluation.oblique import ObliqueJudgements
 from hub_models.evaluation.oblique_metrics import MAIN as OBLIQUE_MAIN
-from hub_models.evaluation.places import check_writable, default_folder
+from hub_models.evaluation.places import alone, check_writable, default_folder
 from hub_models.evaluation.results import (
     RESULTS_NAME,
     Metric,
@@ -75,6 +75,7 @@ def evaluate_model(
     oblique_variants: Sequence[ObliqueVariant] = (),
     ablation: bool = False,
     query_template: str | None = None,
+    trust_remote_code: str | None = None,
 ) -> Evaluation:
     """Measure a model, and a baseline to compare it with, on some tasks.
 
@@ -93,10 +94,12 @@ def evaluate_model(
         oblique_variants: The same of oblique tasks, beside their first run. The baseline is measured without them.
         ablation: Delete the words of stance queries one at a time, of model and baseline (`ablation`).
         query_template: Formats the model's queries in place of its own template: of a base, that of its adapters.
+        trust_remote_code: The base whose own code may run, see `encoder.load`.
 
     Raises:
         FileNotFoundError: If a model, a results file or a baseline's per-query values are not there.
         OSError: If the results cannot be written to their folder; nothing is encoded then.
+        BlockingIOError: If another process writes results there.
         ValueError: If the baseline's results are of other data or lack a run, its per-query values are others, a model
             gives no usable vectors, late interaction is given a stance task, or a variant no encoder that takes it or
             other tasks than its own.
@@ -130,27 +133,31 @@ def evaluate_model(
         other_folder = out / "baseline" if out else default_folder(baseline)
         check_writable(other_folder)
     check_writable(folder)
-    measurable = LateInteraction(model) if late_interaction else system(model, cache)
+    measurable = LateInteraction(model) if late_interaction else system(model, cache, trust_remote_code)
     if query_template is not None and isinstance(measurable, Encoder):
         measurable.query_template = query_template
     refused = [v for v in variants if not (isinstance(measurable, Encoder) and v.takes(measurable))]
     if refused:
         raise ValueError(f"{model}: got {_named(refused)}, wanted what this model can do; {refused[0].needs}")
     if baseline is not None and other_folder is not None and other is None:
-        reference = system(baseline, cache)
+        reference = system(baseline, cache, trust_remote_code)
         taken = [v for v in variants if isinstance(reference, Encoder) and v.takes(reference)]
-        other = _measure(reference, tasks, other_folder, taken, ablation=ablation)
+        with alone(other_folder, wait=True):  # a baseline is often everybody's
+            other = _measure(reference, tasks, other_folder, taken, ablation=ablation)
     base = reference if isinstance(reference, Encoder) and reference.is_base_of(measurable) else None
-    results = _measure(measurable, tasks, folder, variants, base, oblique_variants, ablation)
-    if other is not None and other_folder is not None:
-        for name in tasks:
-            ours, theirs = (results.tasks[name], folder), (other.tasks[name], other_folder)
-            _compare(tasks[name], *ours, *theirs, other.model.id)
-        results.write(folder / RESULTS_NAME)
+    with alone(folder):
+        results = _measure(measurable, tasks, folder, variants, base, oblique_variants, ablation)
+        if other is not None and other_folder is not None:
+            for name in tasks:
+                ours, theirs = (results.tasks[name], folder), (other.tasks[name], other_folder)
+                _compare(tasks[name], *ours, *theirs, other.model.id)
+            results.write(folder / RESULTS_NAME)
     return Evaluation(results, folder, other, other_folder, tasks)
 
 
-def share_encoding(model: str, tasks: Tasks, cache: Path | None, baseline: str | None = None) -> bool:
+def share_encoding(
+    model: str, tasks: Tasks, cache: Path | None, baseline: str | None = None, trust_remote_code: str | None = None
+) -> bool:
     """Do a further process's part of an evaluation: encode the texts of oblique tasks into the cache that all share.
 
     Returns:
@@ -165,7 +172,7 @@ def share_encoding(model: str, tasks: Tasks, cache: Path | None, baseline: str |
     if rank == 0:
         return False
     for name in [*([] if baseline is None or baseline.endswith(".json") else [baseline]), model]:  # as the first does
-        measurable = system(name, cache)
+        measurable = system(name, cache, trust_remote_code)
         for judged in tasks.values():
             if isinstance(measurable, Encoder) and isinstance(judged, ObliqueJudgements):
                 measurable.share(judged)
@@ -220,10 +227,14 @@ def _measure(
 
 def _is_of(task: TaskResult, judged: Task, measurable: System) -> bool:
     """Whether the first runs of a task are those of this data, template and way of scoring."""
-    return not nanobeir.is_missing(task) and (task.revision, task.query_template, task.runs[0].params) == (
+    cut = measurable.max_query_length if isinstance(measurable, Encoder) else None
+    cut = cut if isinstance(judged, ObliqueJudgements) else None
+    found = (task.revision, task.query_template, task.runs[0].params, task.counts.get("query_tokens"))
+    return not nanobeir.is_missing(task) and found == (
         judged.revision,
         measurable.query_template,
         measurable.params,
+        cut,
     )
 
 
@@ -231,6 +242,10 @@ def _task(measurable: System, judged: Task, name: str) -> TaskResult:
     counts = judged.counts()
     if isinstance(measurable, Encoder) and isinstance(judged, Judgements):
         counts["trained_on"] = len(measurable.trained_claims & trained_claims.ids(c.claim for c in judged.claims))
+    if isinstance(measurable, Encoder) and isinstance(judged, ObliqueJudgements):
+        counts["trained_on"] = len(measurable.trained_claims & trained_claims.ids(q.text for q in judged.queries))
+        if measurable.max_query_length is not None:
+            counts["query_tokens"] = measurable.max_query_length
     sizes = ", ".join(f"{counts[unit]} {unit}" for unit in ("queries", "documents", "datasets") if unit in counts)
     logger.info("%s on %s: %s", measurable.info.id, name, sizes)
     return TaskResult(

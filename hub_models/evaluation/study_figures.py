@@ -57,7 +57,7 @@ def ablation(study: StudyResults, task_name: str, judged: Judgements, out: Path)
             tables[label(system)] = table
     if not tables:
         return {}
-    title = f"{task_name}: {_heading(study)}"
+    title = f"{task_name}: {_heading(study, f'seed {study.seeds[0]}')}"
     first_two = dict(list(tables.items())[:2])
     example = figures_ablation.median_query(list(first_two.values())[-1])
     drawn = {
@@ -112,8 +112,9 @@ def trade_off(study: StudyResults) -> Figure:
         runs = [task.dense(system) for system in study.systems]
         x, y = ([_mean(run, metric) for run in runs] for metric in ("hard_at_r", "semi_hard_at_r"))
         points = axes.scatter(x, y, c=[_mean(run, "precision_at_r") for run in runs], s=60, cmap="viridis", zorder=3)
-        for run, hard, semi in zip(runs, x, y, strict=True):
-            axes.annotate(label(run.system), (hard, semi), (6, 4), textcoords="offset points", fontsize=8)
+        for i, (run, hard, semi) in enumerate(zip(runs, x, y, strict=True)):
+            offset = (6, -12 if i % 2 else 4)  # curricula may lie on each other, their names may not
+            axes.annotate(label(run.system), (hard, semi), offset, textcoords="offset points", fontsize=8)
             axes.plot(_seeds(run, "hard_at_r"), _seeds(run, "semi_hard_at_r"), ".", color="#999999", markersize=4)
         axes.set_title(_title(name, task), fontsize=9)
         axes.set_xlabel("hard: wrong stance")
@@ -177,6 +178,6 @@ def _title(name: str, task: StudyTask) -> str:
     return f"{name}: {task.counts['claims']} claims,\n{task.counts['documents']} arguments"
 
 
-def _heading(study: StudyResults) -> str:
+def _heading(study: StudyResults, seeds: str | None = None) -> str:
     quick = "; quick" if study.quick else ""
-    return f"{study.base.split('/')[-1]}, {len(study.seeds)} seed(s), unseen instructions{quick}"
+    return f"{study.base.split('/')[-1]}, {seeds or f'{len(study.seeds)} seed(s)'}, unseen instructions{quick}"

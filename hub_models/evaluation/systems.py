@@ -16,7 +16,7 @@ from hub_models import encoder, trained_claims
 from hub_models.adapter import adapter_off, adapter_scaled
 from hub_models.corpus import encode_corpus
 from hub_models.evaluation import nanobeir, oblique_runs, stance_runs
-from hub_models.evaluation.measured import Measured
+from hub_models.evaluation.measured import Encode, Measured
 from hub_models.evaluation.metrics import Float32
 from hub_models.evaluation.named_tasks import Task
 from hub_models.evaluation.nanobeir import NanoBEIR
@@ -35,12 +35,14 @@ class Encoder:
     Args:
         path_or_id: Folder or Hub id.
         cache: Keeps the vectors for later.
+        trust_remote_code: See `encoder.load`.
 
     Attributes:
         path_or_id: As given.
         info: Which weights these are.
         query_template: What formats its queries.
-        trained_claims: Hashes of the claims that it was trained on.
+        trained_claims: Hashes of the claims or queries that it was trained on.
+        max_query_length: Tokens after which queries of oblique tasks are cut; None cuts them as any text.
 
     Raises:
         FileNotFoundError: If there is no such model.
@@ -50,13 +52,14 @@ class Encoder:
     params: ClassVar[dict[str, Any]] = {}
     seed = None
 
-    def __init__(self, path_or_id: str, cache: Path | None = None) -> None:
+    def __init__(self, path_or_id: str, cache: Path | None = None, trust_remote_code: str | None = None) -> None:
         self.path_or_id = path_or_id
         self._cache = cache
-        self._loaded: SentenceTransformer = encoder.load(path_or_id)
+        self._loaded: SentenceTransformer = encoder.load(path_or_id, trust_remote_code=trust_remote_code)
         self.info = ModelInfo(**asdict(encoder.identity(self._loaded, path_or_id)))
         self.query_template = encoder.query_template_of(path_or_id)
         self.trained_claims = trained_claims.read(path_or_id)
+        self.max_query_length = encoder.max_query_length_of(path_or_id)
         self._vectors: dict[float, dict[str, Float32]] = {}
 
     @property
@@ -108,7 +111,7 @@ class Encoder:
             base: This encoder's base, if it is at hand: what it has encoded need not be encoded again.
         """
         if isinstance(judged, ObliqueJudgements):
-            return oblique_runs.evaluate(judged, self.query_template, self._encode_kept)
+            return oblique_runs.evaluate(judged, self.query_template, self._encode_kept, self._encode_queries_apart)
         if isinstance(judged, NanoBEIR):
             return {"dense": nanobeir.evaluate(judged, self._loaded)}
         encode_base = base.encode if base else self.encode_base if self.info.adapter_sha256 else None
@@ -116,14 +119,26 @@ class Encoder:
 
     def oblique_scores(self, judged: ObliqueJudgements) -> BlockScores:
         """What its run ``dense`` ranks an oblique task by."""
-        return oblique_runs.dense_scores(judged, self.query_template, self._encode_kept)
+        return oblique_runs.dense_scores(judged, self.query_template, self._encode_kept, self._encode_queries_apart)
 
     def share(self, judged: ObliqueJudgements) -> None:
         """Encode what `search` will want, into the cache."""
-        self._encode_kept(oblique_runs.all_texts(judged, self.query_template))
+        if self._encode_queries_apart is None:
+            self._encode_kept(oblique_runs.all_texts(judged, self.query_template))
+        else:
+            self._encode_kept(judged.texts)
+            self._encode_queries(oblique_runs.all_queries(judged, self.query_template))
 
     def _encode_kept(self, texts: Sequence[str]) -> Float32:
         return encode_corpus(texts, self._loaded, cache_dir=self._cache)
+
+    @property
+    def _encode_queries_apart(self) -> Encode | None:
+        return None if self.max_query_length is None else self._encode_queries
+
+    def _encode_queries(self, texts: Sequence[str]) -> Float32:
+        with encoder.cut_at(self._loaded, self.max_query_length):
+            return self._encode_kept(texts)
 
 
 class Reference:
@@ -174,7 +189,8 @@ class LateInteraction:
 
         if encoder.find(path_or_id, "modules.json") is None and encoder.find(path_or_id, "config.json") is None:
             raise FileNotFoundError(encoder.no_such_model(path_or_id, None))
-        self._model = MultiVectorEncoder(path_or_id)
+        with encoder.loading(path_or_id):
+            self._model = MultiVectorEncoder(path_or_id)
         self.info = ModelInfo(**asdict(encoder.identity(self._model, path_or_id)))
         self.query_template = encoder.query_template_of(path_or_id)
         self.pinned = self.info.revision is not None
@@ -210,7 +226,7 @@ class LateInteraction:
 System = Encoder | Reference | LateInteraction
 
 
-def system(name: str, cache: Path | None = None) -> Encoder | Reference:
+def system(name: str, cache: Path | None = None, trust_remote_code: str | None = None) -> Encoder | Reference:
     """What a ``--model`` or ``--baseline`` means.
 
     Raises:
@@ -220,7 +236,7 @@ def system(name: str, cache: Path | None = None) -> Encoder | Reference:
     for reference in REFERENCES:
         if name == reference and is_reference(name):
             return Reference(reference)
-    return Encoder(name, cache)
+    return Encoder(name, cache, trust_remote_code)
 
 
 def is_reference(name: str) -> bool:

@@ -217,7 +217,7 @@ def keep(run_dir: Path, found: Tuned) -> None:
         "anchor_weight": levers.anchor or None,
         "lambda_model": found.lambda_model.model_dump(mode="json"),
     }
-    Manifest.read(run_dir).model_copy(update=changed).write(run_dir)
+    Manifest.update(run_dir, lambda _: changed)
     tried = {"levers": found.curve, "one_index": found.one_index, "weights": found.weights}
     (run_dir / TUNING).mkdir(exist_ok=True)
     write_text(run_dir / TUNING / "tuning.json", json.dumps(tried, indent=1, allow_nan=False) + "\n")

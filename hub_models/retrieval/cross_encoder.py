@@ -44,6 +44,7 @@ class CrossEncoderReranker:
 
     Raises:
         FileNotFoundError: If there is no such model.
+        ValueError: If its repository brings code of its own.
     """
 
     def __init__(self, path_or_id: str, instruction: str | None = None, *, revision: str | None = None) -> None:
@@ -51,13 +52,14 @@ class CrossEncoderReranker:
 
         if encoder.find(path_or_id, "config.json", revision) is None:
             raise FileNotFoundError(encoder.no_such_model(path_or_id, revision))
-        frame = _frame(path_or_id, revision)
-        self.model = CrossEncoder(
-            path_or_id,
-            revision=revision,
-            activation_fn=nn.Identity(),  # behind a sigmoid, clear cases would tie
-            processor_kwargs={"chat_template": frame} if frame else None,
-        )
+        with encoder.loading(path_or_id):
+            frame = _frame(path_or_id, revision)
+            self.model = CrossEncoder(
+                path_or_id,
+                revision=revision,
+                activation_fn=nn.Identity(),  # behind a sigmoid, clear cases would tie
+                processor_kwargs={"chat_template": frame} if frame else None,
+            )
         self.model.max_seq_length = min(self.model.max_seq_length or MAX_TOKENS, MAX_TOKENS)
         self.has_frame = "message" in getattr(self.model[0], "modality_config", {})
         self.instruction = instruction
@@ -91,8 +93,10 @@ def _frame(path_or_id: str, revision: str | None) -> str | None:
     """Our chat frame, for a language model whose own frame does not carry a query and a document."""
     from transformers import AutoConfig, AutoTokenizer
 
-    names = AutoConfig.from_pretrained(path_or_id, revision=revision).architectures or [""]
+    # Left out, transformers would ask at the terminal whether to run a repository's code.
+    pin: dict[str, Any] = {"revision": revision, "trust_remote_code": False}
+    names = AutoConfig.from_pretrained(path_or_id, **pin).architectures or [""]
     if not names[0].endswith("ForCausalLM"):
         return None
-    own = AutoTokenizer.from_pretrained(path_or_id, revision=revision).chat_template or ""
+    own = AutoTokenizer.from_pretrained(path_or_id, **pin).chat_template or ""
     return None if "document" in str(own) else _QWEN3_RERANKER

@@ -90,16 +90,22 @@ class Documents:
         """Where each id stands."""
         return {key: i for i, key in enumerate(self.ids)}
 
-    def fused(self, dense: Float64, bm25: Float64, weight: float) -> Float64:
-        """float64[n_docs]: the fused scores; ``-inf`` for a document that is no candidate."""
-        if self.depth is None:
-            return fuse(dense, bm25, weight)
-        of_dense, of_bm25 = self._candidates(dense), self._candidates(np.where(bm25 > 0, bm25, -np.inf))
-        return fuse_candidates(dense, bm25, of_dense, of_bm25, weight)
+    def fused(self, dense: Float64, bm25: Float64, weight: float, depth: int | None) -> Float64:
+        """float64[n_docs]: the fused scores; ``-inf`` for a document that is no candidate.
 
-    def _candidates(self, scores: Float64) -> list[int]:
-        """The places of the best `CANDIDATES` finite scores."""
-        return self.best(scores, self.depth or len(self))
+        Args:
+            dense: float64[n_docs] cosines; ``-inf`` where an index did not find a document.
+            bm25: float64[n_docs], 0 where no word matches.
+            weight: λ, in [0, 1].
+            depth: How many candidates of either side are fused; None fuses the whole corpus.
+        """
+        if depth is None:
+            return fuse(dense, bm25, weight)
+        return fuse_candidates(dense, bm25, self.best(dense, depth), self.matching(bm25, depth), weight)
+
+    def matching(self, bm25: Float64, depth: int) -> list[int]:
+        """The places of the ``depth`` best documents that hold a word of the query."""
+        return self.best(np.where(bm25 > 0, bm25, -np.inf), depth)
 
     def best(self, scores: Float64, k: int) -> list[int]:
         """The places of the ``k`` best finite scores: score descending, then id ascending."""
@@ -131,7 +137,7 @@ class Ranking:
 
     Attributes:
         documents: What was searched.
-        dense: float64[n_docs] cosines.
+        dense: float64[n_docs] cosines; ``-inf`` where an index did not find a document.
         bm25: float64[n_docs], all 0 where BM25 was not asked.
         score: float64[n_docs], what is ranked by; ``-inf`` for a document that may not be returned.
         weight: The λ that was used.

@@ -12,22 +12,23 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from dataset_builders.thoughts import answer_of
+
 Outcome = Literal["parsed", "repaired", "fallback"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 _NUMBER = r"(?<!\d)\d{1,9}(?!\d)"  # int() refuses thousands of digits
+# Every pattern takes linear time, whatever a model that has lost its way repeats until it is cut off.
 _AGAIN = rf"(?:(?:\s*[,;>&]\s*|\s+and\s+)(?:and\s+)?{_NUMBER})*"
 _BRACKETED = re.compile(rf"\[\s*{_NUMBER}(?:[\s,;>]+{_NUMBER})*\s*\]")
-_LABELLED = re.compile(rf"\b(?:documents?|docs?|passages?)\s*\#?\s*{_NUMBER}{_AGAIN}", re.IGNORECASE)
+_LABELLED = re.compile(rf"\b(?:documents?|docs?|passages?)\s*(?:\#\s*)?{_NUMBER}{_AGAIN}", re.IGNORECASE)
 _BARE = re.compile(rf"(?<![A-Za-z_]){_NUMBER}(?:[\s,;>→|\"'.-]+{_NUMBER})*(?![A-Za-z_])")
 _NEGATIVE = re.compile(r"(?<![\w\])}-])[-−]\d+")  # not the hyphens of 3-1-2 and [3]-[1]
 _NUMBERS = re.compile(_NUMBER)
+_LAST_NUMBER = re.compile(r"(?<!\d)\d+$")
 
 _RANKING_FORM = re.compile(r"\[\d+\](?: ?> ?\[\d+\])*")
 _PICKS_FORM = re.compile(r"Document \d+(?:, ?Document \d+)*\.?")
-
-_THOUGHT_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
-_THOUGHT_START = re.compile(r"<think(?:ing)?>", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +37,6 @@ class Ranking:
 
     places: list[int]
     outcome: Outcome
-
-
-def answer_of(reply: str) -> str:
-    """What a reply says after its thoughts; nothing where it is cut off within them."""
-    text = _THOUGHT_END.split(reply)[-1]
-    return _THOUGHT_START.split(text)[0].strip()
 
 
 def read_ranking(reply: str, shown: int, *, truncated: bool = False) -> Ranking:
@@ -75,8 +70,12 @@ def read_picks(reply: str, shown: int, wanted: int, *, truncated: bool = False) 
 
 
 def _readable(reply: str, truncated: bool) -> str:
-    text = unicodedata.normalize("NFKC", answer_of(reply))  # full-width, circled and raised digits become plain ones
-    text = re.sub(r"\d+$", "", text) if truncated else text
+    text = answer_of(reply)
+    if not text.isascii():
+        # Full-width, circled and raised digits become plain ones. Each character alone: a row of accents over one
+        # letter would be sorted, in quadratic time.
+        text = "".join(unicodedata.normalize("NFKC", c) for c in text)
+    text = _LAST_NUMBER.sub("", text) if truncated else text
     return _NEGATIVE.sub("0", text)  # which is out of range too
 
 

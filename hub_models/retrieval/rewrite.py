@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dataset_builders.generate import Request
-from hub_models.retrieval.replies import answer_of
+from dataset_builders.thoughts import answer_of
 from hub_models.retrieval.rerank import Ask, Cost
 from hub_models.retrieval.rerank_prompts import rewrite_messages
 

@@ -30,18 +30,24 @@ class StanceSearch(TextSearch):
             this.
         anchor: Weight in [0, 1] of the model's own base, asked with the claim alone, beside the adapted scores; None
             is likewise what was chosen, or 0.
+        index: Where the documents' vectors lie. ``float32``: in memory, exact. ``int8``: in memory, a quarter of it.
+            ``binary``: a thirty-second in memory, which finds 1,000 candidates, whose float32 vectors are read from
+            ``cache_dir``. ``milvus:PATH.db`` or ``milvus:http://HOST:PORT``: in Milvus, embedded or on a server (extra
+            ``milvus``), exact; above 2,000 documents it gives 1,000 candidates. What gives candidates has no anchor
+            and no ``hybrid="auto"``.
 
     Attributes:
         levers: The two of them as they are.
         query_template: What formats instruction and claim into the query.
         depth: How many candidates of either side are fused, or None where the whole corpus is (up to 200,000
-            documents).
+            documents, if the index scores them all).
 
     Raises:
         FileNotFoundError: If there is no such model.
         ValueError: If ``texts`` is a single string or has no document, an id is no string, a document is empty or no
             valid Unicode, the model gives no usable vector, a lever is out of range, or one is pulled of a model
-            without an adapter.
+            without an adapter; if the index is unknown, lacks its ``cache_dir``, or gives no scores for an anchor.
+        ModuleNotFoundError, ConnectionError: If Milvus is not installed, or does not answer.
 
     Example:
         ```python
@@ -112,7 +118,7 @@ class ObliqueSearch(TextSearch):
         model: As in `StanceSearch`.
         texts: The documents, as a list or as id to text.
         task: Whose instruction stands before each query: one of ``OBLIQUE_INSTRUCTIONS``.
-        cache_dir, adapter_scale, anchor: As in `StanceSearch`; the anchor is asked with the bare query.
+        cache_dir, adapter_scale, anchor, index: As in `StanceSearch`; the anchor is asked with the bare query.
 
     Attributes:
         task: As given.
@@ -137,12 +143,13 @@ class ObliqueSearch(TextSearch):
         cache_dir: Path | None = None,
         adapter_scale: float | None = None,
         anchor: float | None = None,
+        index: str = "float32",
     ) -> None:
         if task not in OBLIQUE_INSTRUCTIONS:
             known = list(OBLIQUE_INSTRUCTIONS)
             raise ValueError(f"got the oblique task {task!r}, wanted one of {known}.{did_you_mean(str(task), known)}")
         self.task = task
-        super().__init__(model, texts, cache_dir=cache_dir, adapter_scale=adapter_scale, anchor=anchor)
+        super().__init__(model, texts, cache_dir=cache_dir, adapter_scale=adapter_scale, anchor=anchor, index=index)
 
     def search(
         self,

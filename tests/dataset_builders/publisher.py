@@ -12,17 +12,22 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from tests.hub.accounts import TOKENS
 from tests.hub.clients import TestHub
+from tests.toughness.endings import Ending
 
 NAME = "my-stance-arguments"
+STOPPED = 1000
+"""In place of an exit code: the command stands still."""
 
 
 def claims(path: Path, words: tuple[str, ...] = ("one", "two", "three", "four"), **more: Any) -> Path:
@@ -63,9 +68,28 @@ class Running:
     def kill(self) -> None:
         os.kill(self.pid, signal.SIGKILL)
 
+    def go_on(self) -> None:
+        """After it was stopped."""
+        os.kill(self.pid, signal.SIGCONT)
+
     def wait(self) -> Done:
+        """Wait until it has ended, or stands still (`STOPPED`)."""
         code = self._publisher.ask({"wait": self.pid})
         return Done(code, self._output.read_text())
+
+    def settle(self, seconds: float = 60.0) -> None:
+        """Wait until it has ended, or waits for a lock that another one holds; or for so long."""
+        end = time.monotonic() + seconds
+        while not self._has_ended() and not self._waits() and time.monotonic() < end:
+            time.sleep(0.02)
+
+    def _has_ended(self) -> bool:
+        with open(f"/proc/{self.pid}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0] == "Z"
+
+    def _waits(self) -> bool:
+        with open("/proc/locks") as locks:
+            return any(line.split()[1] == "->" and int(line.split()[5]) == self.pid for line in locks)
 
 
 class Publisher:
@@ -104,22 +128,37 @@ class Publisher:
         self._process.stdin.flush()
         return int(self._process.stdout.readline())
 
-    def start(self, *argv: object, token: str | None = TOKENS.write, read_back: bool = True) -> Running:
+    def start(
+        self,
+        *argv: object,
+        token: str | None = TOKENS.write,
+        read_back: bool = True,
+        ending: Ending | None = None,
+    ) -> Running:
         """Start a command.
 
         Args:
             argv: After ``python -m dataset_builders``.
             token: The token that the environment holds.
             read_back: False where the test is about what happens before, and looks at the repository itself.
+            ending: How it is to end; by default in its own way.
         """
         self._count += 1
         output = Path(self._outputs.name) / str(self._count)
         order = {"argv": [str(a) for a in argv], "token": token, "output": str(output), "read_back": read_back}
+        if ending is not None:
+            order["ending"] = asdict(ending)
         return Running(self, self.ask(order), output)
 
-    def run(self, *argv: object, token: str | None = TOKENS.write, read_back: bool = True) -> Done:
+    def run(
+        self,
+        *argv: object,
+        token: str | None = TOKENS.write,
+        read_back: bool = True,
+        ending: Ending | None = None,
+    ) -> Done:
         """Run a command to its end."""
-        return self.start(*argv, token=token, read_back=read_back).wait()
+        return self.start(*argv, token=token, read_back=read_back, ending=ending).wait()
 
 
 def serve(command: Callable[[list[str]], None], skip_reading_back: Callable[[], None]) -> None:
@@ -129,13 +168,17 @@ def serve(command: Callable[[list[str]], None], skip_reading_back: Callable[[], 
         command: Runs a command line; may exit.
         skip_reading_back: Called in the forked process where an order says so.
     """
+    living: set[int] = set()
     for line in sys.stdin:
         order = json.loads(line)
         if "wait" in order:
-            _, status = os.waitpid(order["wait"], 0)
-            answer = os.waitstatus_to_exitcode(status)
+            _, status = os.waitpid(order["wait"], os.WUNTRACED)
+            answer = STOPPED if os.WIFSTOPPED(status) else os.waitstatus_to_exitcode(status)
+            if answer != STOPPED:
+                living.discard(order["wait"])
         else:
             answer = os.fork()
+            living.add(answer)
             if answer == 0:
                 with open(order["output"], "wb") as output:
                     os.dup2(output.fileno(), 1)
@@ -145,6 +188,8 @@ def serve(command: Callable[[list[str]], None], skip_reading_back: Callable[[], 
                 if not order["read_back"]:
                     skip_reading_back()
                 code = 1
+                if "ending" in order:
+                    Ending(**order["ending"]).install()
                 try:
                     command(order["argv"])
                 except SystemExit as end:
@@ -157,6 +202,9 @@ def serve(command: Callable[[list[str]], None], skip_reading_back: Callable[[], 
                     os._exit(code)
         sys.stdout.write(f"{answer}\n")
         sys.stdout.flush()
+    for pid in living:  # of a test that failed
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def _serve() -> None:

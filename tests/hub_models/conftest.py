@@ -19,7 +19,9 @@ def gate_in_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Run the gate's script inside the test's process, which spares the imports; test_release.py has the real one."""
 
     def ask(run_dir: Path, device: str) -> tuple[Any, Any, Any]:
-        request = json.dumps({"texts": release.PROBE_TEXTS, "device": device})
+        request = json.dumps(
+            {"texts": release.PROBE_TEXTS, "device": device, "trust_remote_code": release.runs_code(run_dir)}
+        )
         with monkeypatch.context() as patch:
             patch.setattr(sys, "stdin", io.StringIO(request))
             reload.main(str(run_dir), str(tmp_path / "probe.npz"))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -306,15 +308,25 @@ def torchrun(*arguments: str | Path, processes: int = 2) -> subprocess.Completed
     return subprocess.run([*command, *map(str, arguments)], capture_output=True, text=True, cwd=ROOT)
 
 
-def test_two_processes_write_one_run_case_29(tmp_path: Path) -> None:
-    made = recipe(tmp_path)
+def test_two_processes_write_one_run_and_learn_what_one_learns_case_29(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With gathered negatives two processes of two rows are one of four. The base has no dropout, which each process
+    would draw for itself."""
+    made = recipe(tmp_path, "lora.dropout=0", name="stance-qwen3-8b", rows=2)
     (tmp_path / "recipe.yaml").write_text(made.to_yaml())
     done = torchrun("train.py", "--recipe", tmp_path / "recipe.yaml", "--out", tmp_path / "run")
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("2 process(es)") == 1  # one rank speaks
     manifest = Manifest.read(tmp_path / "run")
-    assert (manifest.status, manifest.steps) == ("trained", 12)
+    assert (manifest.status, manifest.steps) == ("trained", 6)
     assert not list(tmp_path.glob(".*"))
+    monkeypatch.setattr(training, "gate", lambda *_, **__: None)
+    alone, both = adapter(train(made, tmp_path / "alone")), adapter(tmp_path / "run")
+    learnt = max(float(weights.abs().max()) for name, weights in alone.items() if "lora_B" in name)
+    assert learnt > 1e-3
+    for name, weights in alone.items():
+        torch.testing.assert_close(both[name], weights, rtol=0, atol=learnt / 100)
 
 
 def test_all_ranks_end_where_the_folder_is_taken(tmp_path: Path) -> None:
@@ -381,6 +393,30 @@ def test_columns_in_one_forward_pass_give_the_same_loss(tmp_path: Path, name: st
     assert merged.item() == pytest.approx(apart.item(), abs=1e-5)
 
 
+@pytest.mark.usefixtures("ungated")
+def test_without_dropout_a_run_has_the_losses_of_the_librarys_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = training.attach_lora
+
+    def attach(model: SentenceTransformer, made: Recipe) -> None:
+        real(model, made)
+        for module in model.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0.0
+
+    monkeypatch.setattr(training, "attach_lora", attach)
+    made = recipe(tmp_path, "epochs=2", rows=8)  # 48 steps
+    ours = train(made, tmp_path / "ours")
+    monkeypatch.setattr(training, "BucketedMultipleNegativesRankingLoss", MultipleNegativesRankingLoss)
+    theirs = train(made, tmp_path / "theirs")
+    logs = [[json.loads(line) for line in (run / "train.log").read_text().splitlines()] for run in (ours, theirs)]
+    assert [entry["step"] for entry in logs[0]] == [10, 20, 30, 40]
+    assert logs[0][-1]["loss"] < 0.9 * logs[0][0]["loss"]  # there is something to follow
+    for mine, stock in zip(*logs, strict=True):
+        assert mine["loss"] == pytest.approx(stock["loss"], rel=1e-3)
+
+
 def test_cached_loss_is_the_plain_loss(tmp_path: Path) -> None:
     made = recipe(tmp_path)
     model = load_base(made)
@@ -396,7 +432,7 @@ def test_cached_loss_is_the_plain_loss(tmp_path: Path) -> None:
         gradients = [p.grad.flatten() for n, p in model.named_parameters() if "lora_B" in n and p.grad is not None]
         found.append((type(loss).__name__, value.item(), torch.cat(gradients)))
     (plain, value, gradient), (cached, cached_value, cached_gradient) = found
-    assert (plain, cached) == ("MultipleNegativesRankingLoss", "CachedMultipleNegativesRankingLoss")
+    assert (plain, cached) == ("BucketedMultipleNegativesRankingLoss", "CachedMultipleNegativesRankingLoss")
     assert value == pytest.approx(cached_value, abs=1e-5)
     assert torch.allclose(gradient, cached_gradient, atol=1e-5)
     assert gradient.abs().max() > 1e-3
@@ -470,3 +506,9 @@ def test_half_precision_passes_the_gate(tmp_path: Path) -> None:
     run = train(recipe(tmp_path, "precision=bf16"), tmp_path / "run")
     assert Manifest.read(run).status == "trained"
     assert all(w.dtype == torch.float32 and np.isfinite(w.numpy()).all() for w in adapter(run).values())
+
+
+def test_a_gradient_that_overflowed_is_null_in_the_log(tmp_path: Path) -> None:
+    state = SimpleNamespace(is_world_process_zero=True, log_history=[{"step": 1, "loss": 0.5, "grad_norm": math.inf}])
+    training.RunLog(tmp_path).on_log(None, state, None)
+    assert json.loads((tmp_path / "train.log").read_text()) == {"step": 1, "loss": 0.5, "grad_norm": None}

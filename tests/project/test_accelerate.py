@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,14 @@ import pytest
 import yaml
 from accelerate.commands.config.config_args import ClusterConfig
 from accelerate.commands.launch import _validate_launch_command, launch_command_parser
-from accelerate.utils.launch import prepare_multi_gpu_env, prepare_simple_launcher_cmd_env
+from accelerate.utils.launch import (
+    prepare_deepspeed_cmd_env,
+    prepare_multi_gpu_env,
+    prepare_simple_launcher_cmd_env,
+)
+
+from hub_models.plan import plan, processes_of
+from hub_models.recipe import load_recipe
 
 FOLDER = Path(__file__).resolve().parents[2] / "hub_models" / "accelerate"
 FILES = sorted(FOLDER.glob("*.yaml"))
@@ -18,20 +26,28 @@ FLAGS = {option.lstrip("-") for action in launch_command_parser()._actions for o
 
 def environment(path: Path) -> dict[str, Any]:
     """What ``accelerate launch`` puts into the processes that it starts."""
-    args = launch_command_parser().parse_args(["--config_file", str(path), "train.py"])
+    where = ["--machine_rank", "3", "--main_process_ip", "10.0.0.1"] if "10x4" in path.stem else []
+    args = launch_command_parser().parse_args(["--config_file", str(path), *where, "train.py"])
     args, _, _ = _validate_launch_command(args)
-    prepare = (
-        prepare_multi_gpu_env if args.multi_gpu or args.use_fsdp else lambda a: prepare_simple_launcher_cmd_env(a)[1]
-    )
-    return {**prepare(args), "processes": args.num_processes}
+    if args.use_deepspeed:
+        nested = yaml.safe_load(path.read_text())["deepspeed_config"]
+        args.deepspeed_fields_from_accelerate_config = ",".join(nested)  # as launch does before this
+        prepared = prepare_deepspeed_cmd_env(args)[1]
+    elif args.multi_gpu or args.use_fsdp:
+        prepared = prepare_multi_gpu_env(args)
+    else:
+        prepared = prepare_simple_launcher_cmd_env(args)[1]
+    return {**prepared, "processes": args.num_processes, "machines": args.num_machines}
 
 
 def unknown_nested_keys(content: dict[str, Any]) -> list[str]:
-    return [key for key in content.get("fsdp_config") or {} if key not in FLAGS]
+    nested = [key for part in ("fsdp_config", "deepspeed_config") for key in content.get(part) or {}]
+    return [key for key in nested if key not in FLAGS]
 
 
-def test_the_three_topologies_are_there() -> None:
-    assert [p.name for p in FILES] == ["ddp_8.yaml", "fsdp2_8.yaml", "single_gpu.yaml"]
+def test_each_kind_of_topology_is_there() -> None:
+    kinds = {"ddp_10x4", "ddp_2x8", "ddp_8", "deepspeed_zero3_8", "fsdp2_10x4", "fsdp2_8", "single_gpu"}
+    assert kinds <= {p.stem for p in FILES}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
@@ -42,22 +58,81 @@ def test_no_key_is_unknown(path: Path) -> None:
     assert content["mixed_precision"] == "no", "precision is the recipe's alone"
 
 
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+def test_a_misspelt_key_fails(path: Path, tmp_path: Path) -> None:
+    content = yaml.safe_load(path.read_text())
+    for key in content.keys() - {"compute_environment", "distributed_type", "mixed_precision"}:
+        wrong = tmp_path / f"{key}.yaml"
+        wrong.write_text(yaml.safe_dump({k + "s" * (k == key): v for k, v in content.items()}))
+        with pytest.raises(ValueError, match=rf"unknown keys \(\['{key}s'\]\)"):
+            ClusterConfig.from_yaml_file(str(wrong))
+    for key in ("compute_environment", "distributed_type"):  # these it misses before it counts what is there
+        wrong = tmp_path / f"{key}.yaml"
+        wrong.write_text(yaml.safe_dump({k + "s" * (k == key): v for k, v in content.items()}))
+        with pytest.raises(ValueError, match=key):
+            ClusterConfig.from_yaml_file(str(wrong))
+
+
 def test_the_check_sees_a_misspelt_key() -> None:
     assert unknown_nested_keys({"fsdp_config": {"fsdp_versionn": 2, "fsdp_version": 2}}) == ["fsdp_versionn"]
+    assert unknown_nested_keys({"deepspeed_config": {"zero_stagee": 3, "zero_stage": 3}}) == ["zero_stagee"]
 
 
-@pytest.mark.parametrize(("name", "processes"), [("single_gpu", 1), ("ddp_8", 8), ("fsdp2_8", 8)])
-def test_as_many_processes_start_as_the_name_says(name: str, processes: int) -> None:
-    assert environment(FOLDER / f"{name}.yaml")["processes"] == processes
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+def test_as_many_processes_start_as_the_name_says(path: Path) -> None:
+    """``ddp_2x8``: two machines of eight processes, which accelerate wants as sixteen."""
+    machines, each = re.fullmatch(r"(?:single_gpu|.+?_(?:(\d+)x)?(\d+))", path.stem).groups(default="1")  # type: ignore[union-attr]
+    got = environment(path)
+    assert (got["machines"], got["processes"]) == (int(machines), int(machines) * int(each))
 
 
-def test_sharding_is_the_second_generation() -> None:
-    got = environment(FOLDER / "fsdp2_8.yaml")
+def test_a_topology_of_several_machines_names_where_they_meet() -> None:
+    content = yaml.safe_load((FOLDER / "ddp_2x8.yaml").read_text())
+    assert {"machine_rank", "main_process_ip", "main_process_port"} <= content.keys()
+    assert {"machine_rank", "main_process_ip"} <= FLAGS, "what the file's header sets on each machine"
+
+
+def test_deepspeed_shards_everything_and_leaves_the_rest_to_the_recipe() -> None:
+    got = environment(FOLDER / "deepspeed_zero3_8.yaml")
+    assert got["ACCELERATE_USE_DEEPSPEED"] == "true"
+    assert got["ACCELERATE_DEEPSPEED_ZERO_STAGE"] == "3"
+    assert got["ACCELERATE_DEEPSPEED_ZERO3_SAVE_16BIT_MODEL"] == "true"
+    assert got["ACCELERATE_DEEPSPEED_ZERO3_INIT"] == "false"
+    assert got["ACCELERATE_GRADIENT_ACCUMULATION_STEPS"] == got["ACCELERATE_GRADIENT_CLIPPING"] == "auto"
+
+
+@pytest.mark.parametrize("name", ["ddp_10x4", "fsdp2_10x4"])
+def test_each_of_ten_machines_starts_four_and_finds_the_first(name: str) -> None:
+    args = launch_command_parser().parse_args(
+        ["--config_file", str(FOLDER / f"{name}.yaml"), "--machine_rank", "3", "--main_process_ip", "10.0.0.1", "x.py"]
+    )
+    args, _, _ = _validate_launch_command(args)
+    prepare_multi_gpu_env(args)
+    assert (args.nnodes, args.nproc_per_node, args.node_rank) == ("10", "4", 3)
+    assert args.rdzv_endpoint == "10.0.0.1:29500"
+
+
+@pytest.mark.parametrize("name", ["obliq-3b", "stance-qwen3-8b"])
+def test_a_topology_that_does_not_divide_the_batch_fails_in_plan(name: str) -> None:
+    eight, forty = (processes_of(FOLDER / f"ddp_{size}.yaml") for size in ("8", "10x4"))
+    recipe = load_recipe(name)
+    assert plan(recipe, eight).per_device_batch * 8 == recipe.global_batch
+    if name == "obliq-3b":
+        assert (plan(recipe, forty).per_device_batch, plan(recipe, forty).steps) == (8, 482)
+    else:
+        with pytest.raises(ValueError, match="global_batch 8 cannot be shared by 40 processes"):
+            plan(recipe, forty)
+
+
+@pytest.mark.parametrize("name", ["fsdp2_8", "fsdp2_10x4"])
+def test_sharding_is_the_second_generation(name: str) -> None:
+    got = environment(FOLDER / f"{name}.yaml")
     assert got["ACCELERATE_USE_FSDP"] == "true"
     assert got["FSDP_VERSION"] == "2"
     assert got["FSDP_STATE_DICT_TYPE"] == "FULL_STATE_DICT"
     assert got["FSDP_CPU_RAM_EFFICIENT_LOADING"] == "false"
 
 
-def test_copies_are_no_sharding() -> None:
-    assert "ACCELERATE_USE_FSDP" not in environment(FOLDER / "ddp_8.yaml")
+@pytest.mark.parametrize("name", ["ddp_8", "ddp_10x4"])
+def test_copies_are_no_sharding(name: str) -> None:
+    assert "ACCELERATE_USE_FSDP" not in environment(FOLDER / f"{name}.yaml")

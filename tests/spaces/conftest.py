@@ -27,8 +27,9 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.fixture(scope="session")
-def space(engine: Any) -> Iterator[Any]:
-    """The page, served on 127.0.0.1."""
+def space(engine: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The page, served on 127.0.0.1; uploads pass through a folder of its own."""
+    os.environ["GRADIO_TEMP_DIR"] = str(tmp_path_factory.mktemp("gradio"))
     from slant_space.interface import build, serve
 
     demo = build(engine)

@@ -67,12 +67,32 @@ def test_explain(client, engine):
         ({"claim": ""}, "Type or pick a claim first"),
         ({"claim": "a\x00"}, "NUL"),
         ({"claim": CLAIM, "k": 2}, "got k = 2, wanted a whole number from 3 to 20"),
+        ({"claim": CLAIM, "k": "5"}, "got k = '5', wanted a whole number"),
+        ({"claim": CLAIM, "k": 5.5}, "got k = 5.5, wanted a whole number"),
+        ({"claim": CLAIM, "k": True}, "got k = True, wanted a whole number"),
         ({"claim": CLAIM, "weight": 1.5}, "got the weight 1.5, wanted a number from 0 to 1"),
+        ({"claim": CLAIM, "weight": "0.5"}, "got the weight '0.5', wanted a number from 0 to 1"),
+        ({"claim": ["a"]}, "claim: got list, wanted a text"),
+        ({"claim": CLAIM, "auto": "yes"}, "auto: got str, wanted true or false"),
+        ({"claim": CLAIM, "instruction": 7}, "instruction: got int, wanted a text"),
+        ({"claim": CLAIM, "stance": "for"}, "got 'for', wanted one of"),
+        ({"claim": CLAIM, "model": None}, "got None, wanted one of"),
     ],
 )
 def test_bad_questions_are_answered_in_words(client, given, words):
     with pytest.raises(AppError, match=words):
         client.predict(**given, api_name="/stance_search")
+
+
+def test_the_other_endpoints_refuse_in_words_too(client):
+    with pytest.raises(AppError, match="query: got dict, wanted a text"):
+        client.predict({"a": 1}, api_name="/oblique_search")
+    with pytest.raises(AppError, match="got 'tw', wanted one of"):
+        client.predict("x", task="tw", api_name="/oblique_search")
+    with pytest.raises(AppError, match="document: got NoneType None, wanted a text"):
+        client.predict(CLAIM, None, api_name="/explain")
+    with pytest.raises(AppError, match="up to 80 can be explained"):
+        client.predict("word " * 10_000, "A document.", api_name="/explain")
 
 
 def test_odd_claims_get_answers(client):
@@ -101,3 +121,4 @@ def test_the_endpoints_are_tools_of_the_mcp_server(space):
     ]  # fmt: skip
     (stance,) = [t for t in tools if t["name"].endswith("stance_search")]
     assert stance["description"].startswith("Find arguments that support or attack a claim")
+    assert stance["inputSchema"]["properties"]["stance"]["enum"] == ["support", "attack"]

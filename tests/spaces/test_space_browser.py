@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -11,6 +13,7 @@ from playwright.sync_api import expect
 from tests.spaces.conftest import SPACE
 
 WIDTHS = {"desktop": (1280, 900), "phone": (390, 844)}
+expect.set_options(timeout=60_000)  # as long as a page waits
 CASE_26 = SPACE.parents[1] / "tests/cases/case26_hostile_texts.jsonl"
 HOSTILE = "<img src=x onerror=alert(1)>"
 IDS = "els => els.map(e => e.dataset.id)"
@@ -62,9 +65,12 @@ def test_every_view(visit, engine, width):
     words = page.locator("#why button.sl-word")
     words.first.wait_for()
     assert page.locator("#why .sl-gauge p").all_inner_texts()
-    words.nth(1).click()
+    expect(page.locator("#why .sl-why-panel")).to_be_focused()  # a keyboard goes on from where it looks
+    words.nth(1).focus()
+    page.keyboard.press("Enter")
     page.locator("#why .sl-standing", has_text="Without “evidence”").wait_for()
     assert words.nth(1).get_attribute("aria-pressed") == "false"
+    expect(words.nth(1)).to_be_focused()
     _fits(page, width)
 
     page.get_by_role("tab", name="Oblique").click()
@@ -151,6 +157,42 @@ def test_uploads_and_addresses_that_are_html_stay_text(visit):
     page.wait_for_selector("#why blockquote")
     for view in ("#stance-results", "#why"):
         assert page.locator(f"{view} img, {view} script, {view} [onerror], {view} a[href^=javascript]").count() == 0
+
+
+def test_a_keyboard_may_pass_the_list_of_claims_and_keep_its_own(visit, engine):
+    page = visit("?view=stance&claim=Tea+warms.")
+    page.locator("#pick input").focus()
+    page.keyboard.press("Tab")
+    page.locator("#search").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#claim").get_by_role("textbox")).to_have_value("Tea warms.")
+    page.locator("#pick input").focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_url(lambda url: "claim=Tea" not in url)
+    assert page.locator("#claim").get_by_role("textbox").input_value() in engine.dial.corpus.claims
+
+
+def test_a_file_brings_its_own_filters_another_one_replaces_it_and_nothing_stays(visit, engine, tmp_path):
+    page, other = visit(), visit()
+    for name, source in (("one.csv", "diary"), ("two.csv", "letters")):
+        rows = f'text,source,style\r\n"A ""quoted"",\nfirst in {name}.",{source},old\r\nA second.,post,\r\n'
+        (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + rows.encode())
+        page.get_by_role("tab", name="Your corpus").click()
+        page.set_input_files("#upload input[type=file]", str(tmp_path / name))
+        page.locator("#upload-said", has_text=f"2 documents are indexed. Both searches now look in {name}").wait_for()
+        page.get_by_role("tab", name="Stance").click()
+        page.locator("#stance-results .sl-text", has_text=f"first in {name}.").first.wait_for()
+    page.get_by_role("button", name="Dials and filters").click()
+    page.locator("#source input").click()
+    assert [o.strip("✓ \n") for o in page.get_by_role("option").all_inner_texts()] == ["All", "letters", "post"]
+    page.get_by_role("option", name="letters").click()
+    page.wait_for_function("document.querySelectorAll('#stance-results .sl-hit').length === 2")  # one on each side
+    assert other.locator("#search-in").count() == 0 or not other.locator("#search-in").is_visible()
+    other.locator("#search").click()
+    assert set(shown(other)) <= set(engine.dial.corpus.documents), "another visitor sees nothing of it"
+    held = [p for p in Path(os.environ["GRADIO_TEMP_DIR"]).rglob("*") if p.is_file() and p.suffix == ".csv"]
+    assert not held
 
 
 def test_a_visitor_without_a_claim_and_one_with_a_bad_file_read_what_to_do(visit, tmp_path):

@@ -6,18 +6,22 @@ import csv
 import io
 import json
 import re
+import tomllib
 from dataclasses import replace
 from html.parser import HTMLParser
+from importlib.metadata import requires
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from slant_space import corpora, render
 from slant_space.about import about
 from slant_space.engine import Dial, Engine, as_rows
-from slant_space.interface import STYLE
+from slant_space.interface import STYLE, theme
 from slant_space.oblique_view import LENSES
 from slant_space.questions import PAIRS, ObliqueQuestion, StanceQuestion
 from slant_space.settings import read_settings
@@ -90,6 +94,9 @@ def test_documents_are_read_from_three_formats():
     assert [(d.id, d.text, d.style) for d in corpora.read_documents("a.csv", table)] == [
         ("x", 'a "quoted", text', "natural"), ("2", "two\nlines", None)
     ]  # fmt: skip
+    bare = b"text,id\r\n\r\n,,\r\nx,\r\n".replace(b",,", b",")
+    assert [(d.id, d.text) for d in corpora.read_documents("a.csv", bare)] == [("1", "x")]
+    assert [d.id for d in corpora.read_documents("a.jsonl", b'{"text": "x", "id": 0}\n{"text": "y"}')] == ["0", "2"]
     lines = "".join(json.dumps(row) + "\n" for row in HOSTILE).encode()
     found = corpora.read_documents("a.jsonl", lines)
     assert [d.id for d in found] == ["x1", "x2", "x3", "x4"]
@@ -101,6 +108,18 @@ def test_documents_are_read_from_three_formats():
     [
         ("a.exe", b"x", r"got a file of type '.exe', wanted one of"),
         ("a.txt", b"\xff\xfe", "it is no UTF-8 text"),
+        ("a.txt", "M\xf6bel".encode("latin-1"), r"it is no UTF-8 text \(.* at byte 1\); save it as UTF-8"),
+        ("a.txt", b"\x89PNG\r\n\x1a\n\x00", "it is no UTF-8 text"),
+        ("a.txt", b"", "there is no document in it"),
+        ("a.csv", b"", r"got the columns \[\], wanted one called `text`"),
+        ("a.csv", b"x" * 200_000, "it is no CSV that can be read"),
+        ("a.csv", b'text\n"never closed\nx\n', "it is no CSV that can be read"),
+        ("a.csv", b"text,id\nFirst, a comma,1\n", "row 1: it has more fields than the head has columns"),
+        ("a.csv", b'text\n""\nx\n"  "y"', "it is no CSV that can be read"),
+        ("a.jsonl", b'{"body": "x"}', "line 1: text: got NoneType None, wanted a text"),
+        ("a.jsonl", b"[" * 100_000, "line 1: it is no JSON"),
+        ("a.jsonl", b'{"text": "x", "id": "\\ud800"}', "line 1: id: the text holds a lone surrogate"),
+        ("a.jsonl", b'{"text": "x", "id": {"a": 1}}', "line 1: id: got dict"),
         ("a.txt", b"\n \n", "there is no document in it"),
         ("a.txt", b"x" * 10_001, "line 1: got 10,001 characters, wanted at most 10,000"),
         ("a.txt", b"x\n" * 2_001, "more than 2,000 documents"),
@@ -108,6 +127,7 @@ def test_documents_are_read_from_three_formats():
         ("a.csv", b"words\nx\n", r"got the columns \['words'\], wanted one called `text`"),
         ("a.csv", b"text,id\nx,1\ny,1\n", "row 2: the id '1' is there twice"),
         ("a.jsonl", b'{"text": "x"}\n{"text"', "line 2: it is no JSON"),
+        ("a.jsonl", b"[" * 100_000, "line 1: it is no JSON that can be read"),
         ("a.jsonl", b'["x"]', "line 1: got list, wanted an object"),
         ("a.jsonl", b'{"text": 3}', "line 1: text: got int 3, wanted a text"),
     ],
@@ -151,6 +171,16 @@ QUESTIONS = st.builds(
 def test_a_link_gives_the_question_again(question):
     assert StanceQuestion.of_address(question.address()) == question
     assert ObliqueQuestion.of_address(question.address()) is None
+
+
+def test_a_text_that_is_too_long_for_a_link_gets_none_and_no_shorter_one(engine):
+    assert StanceQuestion(claim="x" * 2_000).address() == f"?view=stance&claim={'x' * 2_000}"
+    assert StanceQuestion(claim="x" * 2_001).address() == ""
+    long, short = (engine.oblique(ObliqueQuestion(query=f"tea {'x ' * n}", k=3)) for n in (1_000, 10))
+    assert "data-address" not in render.oblique_results(long)
+    assert "This text is too long for a link." in render.oblique_results(long)
+    assert "data-address" in render.oblique_results(short)
+    assert "too long" not in render.oblique_results(long, link=False)
 
 
 @given(st.text(max_size=60))
@@ -226,8 +256,13 @@ def test_what_cannot_be_done_is_remarked(engine):
         engine.stance(engine.dial, StanceQuestion(claim=" \n"))
     with pytest.raises(ValueError, match="your words for support: the text is empty"):
         engine.stance(engine.dial, StanceQuestion(claim="Tea.", instruction="own", own_attack="Find"))
-    with pytest.raises(ValueError, match="has 100,001 characters"):
+    with pytest.raises(ValueError, match="claim: got 100,001 characters, wanted at most 100,000"):
         engine.stance(engine.dial, StanceQuestion(claim="x" * 100_001))
+    long = StanceQuestion(claim="Tea.", instruction="own", own_support="x" * 1_001, own_attack="x")
+    with pytest.raises(ValueError, match="your words for support: got 1,001 characters, wanted at most 1,000"):
+        engine.stance(engine.dial, long)
+    with pytest.raises(ValueError, match="document: got 100,001 characters, wanted at most 100,000"):
+        engine.explain(engine.dial, StanceQuestion(claim="Tea."), "attack", "x" * 100_001)
 
 
 def test_an_explanation_is_the_ablation_and_switches_move_rank_and_cosine(engine):
@@ -281,6 +316,10 @@ def test_ones_own_corpus_is_searched_like_any_other(engine):
     expected = ObliqueSearch(engine.settings.model, texts, task="math").search("alert word", k=20)
     assert [f.hit.id for f in own.columns["tuned"]] == [h.id for h in expected]
     assert isinstance(dial, Dial) and dial is not engine.dial
+    assert engine.chosen(dial, "own-1") is dial
+    assert engine.chosen(dial, "sample") is engine.chosen(None, "sample") is engine.dial
+    with pytest.raises(ValueError, match="Your corpus is no longer held; upload it again"):
+        engine.chosen(None, "own-1")
 
 
 def test_a_model_without_an_adapter_has_one_column_and_no_moves(tmp_path):
@@ -321,6 +360,7 @@ def test_hostile_texts_are_text_in_every_page(engine, text):
         else ""
     )
     asked = render.oblique_results(engine.oblique(ObliqueQuestion(query=text, k=3), dial))
+    assert f"<bdi>{render.escape(text)}</bdi>" in stance, "what reads from right to left turns nothing around it"
     for html in (stance, why, asked, render.message(text)):
         page = _Elements(html)
         assert not {"img", "script", "b"} & set(page.tags) - ({"b"} if html in (stance, why) else set())
@@ -338,21 +378,81 @@ def test_tables_are_strict_and_no_formula_is_left(engine):
     assert render.csv_of([]) == ""
 
 
-def test_colours_have_contrast_in_light_and_dark():
-    sheet = STYLE.read_text(encoding="utf-8")
+def contrast(one, other):
+    """The ratio of WCAG 2, from 1 to 21."""
 
     def luminance(colour):
         parts = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
         linear = np.where(parts <= 0.03928, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
         return float(linear @ [0.2126, 0.7152, 0.0722])
 
-    for theme in (":root", ".dark"):
-        block = re.search(rf"^{re.escape(theme)} \{{(.*?)\}}", sheet, re.S | re.M)[1]
+    bright, dim = sorted((luminance(one), luminance(other)), reverse=True)
+    return (bright + 0.05) / (dim + 0.05)
+
+
+def test_colours_have_contrast_in_light_and_dark():
+    assert contrast("#ffffff", "#000000") == pytest.approx(21)
+    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
+    sheet = STYLE.read_text(encoding="utf-8")
+    for scheme in (":root", ".dark"):
+        block = re.search(rf"^{re.escape(scheme)} \{{(.*?)\}}", sheet, re.S | re.M)[1]
         colours = dict(re.findall(r"--sl-([a-z]+): (#[0-9a-f]{6})", block))
         for text in ("ink", "soft", "support", "attack", "accent", "warn"):
             for ground in ("card", "page"):
-                bright, dim = sorted((luminance(colours[text]), luminance(colours[ground])), reverse=True)
-                assert (bright + 0.05) / (dim + 0.05) >= 4.5, (theme, text, ground)
+                assert contrast(colours[text], colours[ground]) >= 4.5, (scheme, text, ground)
+        assert contrast(colours["ink"], colours["mark"]) >= 4.5
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_what_gradio_draws_has_contrast_too(dark):
+    rules = re.findall(r"([^{}]+)\{([^}]*)\}", theme()._get_theme_css())
+    values = {}
+    for selector, body in rules:
+        if dark or ".dark" not in selector:
+            values |= {k: v.strip() for k, v in re.findall(r"--([\w-]+):\s*([^;]+);", body)}
+
+    def colour(name):
+        value = values[name]
+        while found := re.fullmatch(r"var\(--([\w-]+)\)", value):
+            value = values[found[1]]
+        return {"white": "#ffffff", "black": "#000000"}.get(value, value)
+
+    for text, ground in [
+        ("button-primary-text-color", "button-primary-background-fill"),
+        ("button-primary-text-color-hover", "button-primary-background-fill-hover"),
+        ("block-title-text-color", "block-background-fill"),
+        ("block-label-text-color", "block-label-background-fill"),
+        ("block-info-text-color", "block-background-fill"),
+        ("body-text-color", "input-background-fill"),
+        ("body-text-color-subdued", "block-background-fill"),
+        ("input-placeholder-color", "input-background-fill"),
+        ("checkbox-label-text-color", "checkbox-label-background-fill"),
+        ("checkbox-label-text-color-selected", "checkbox-label-background-fill-selected"),
+    ]:
+        assert contrast(colour(text), colour(ground)) >= 4.5, (text, ground)
+
+
+def test_the_hub_can_install_what_the_package_wants_beside_what_it_adds_itself():
+    """It installs gradio's extras `oauth` and `mcp` in one go with the requirements: bounds that exclude one another
+    would leave the Space without a build."""
+    project = tomllib.loads((SPACE.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    ours = {r.name: r.specifier for r in map(Requirement, project["dependencies"])}
+    ours |= {
+        r.name: r.specifier & ours.get(r.name, SpecifierSet())
+        for line in (SPACE / "requirements.txt").read_text(encoding="utf-8").splitlines()
+        if not line.startswith("#")
+        for r in [Requirement(line)]
+    }
+    added = [
+        r
+        for r in map(Requirement, requires("gradio") or [])
+        if r.name in ours
+        and (r.marker is None or any(r.marker.evaluate({"extra": extra}) for extra in ("oauth", "mcp")))
+    ]
+    assert {"mcp", "pydantic"} <= {r.name for r in added}
+    for theirs in added:
+        both = theirs.specifier & ours[theirs.name]
+        assert any(both.contains(bound.version) for bound in both), (theirs.name, str(both))
 
 
 def test_the_space_is_a_folder_that_the_hub_takes():

@@ -41,8 +41,8 @@ give.</li></ul>
 <p>The endpoints <code>/stance_search</code>, <code>/oblique_search</code> and <code>/explain</code> are typed: see
 “Use via API” below, or call them with <code>gradio_client</code>; the MCP server is at
 <code>/gradio_api/mcp/</code>.</p>
-<h2>Privacy</h2><p>Uploads are held in memory for the visit. Searches are not logged here. A shared link holds
-the claim.</p>
+<h2>Privacy</h2><p>Uploads are held in memory for the visit, and an hour at most beyond it. Searches are not logged
+here. A shared link holds the claim.</p>
 </article>"""
         ).format(
             model=settings.model_name,

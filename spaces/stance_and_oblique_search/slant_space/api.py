@@ -42,10 +42,11 @@ def build(engine: Engine) -> None:
         Returns:
             Arguments by rank, with their scores, rank in the other model and label where there is one.
         """
+        _known(stance, "support", "attack")
         found = engine.stance(
             engine.dial, _question(claim, k=k, weight=weight, auto=auto, model=model, instruction=instruction)
         )
-        return [row for row in as_rows(found) if row["stance"] == _known(stance, "support", "attack")]
+        return [row for row in as_rows(found) if row["stance"] == stance]
 
     @_refusing
     def oblique_search(
@@ -67,6 +68,7 @@ def build(engine: Engine) -> None:
         """
         _known(task, "twitter", "math", "writing", "congress", "wildchat")
         _known(system, "tuned", "base", "bm25")
+        _a(str, query, "query", "a text")
         found = engine.oblique(ObliqueQuestion.of({"query": query, "task": task, "k": _count(k)}))
         wanted = "model" if "model" in found.columns and system == "tuned" else system
         if wanted not in found.columns:
@@ -93,13 +95,8 @@ def build(engine: Engine) -> None:
         Returns:
             The cosine, each word with what its deletion adds to it, and RIS, RCS and DI.
         """
-        question = _question(claim, model=model, instruction=instruction)
-        found = engine.explain(
-            engine.dial,
-            question,
-            "support" if _known(stance, "support", "attack") == "support" else "attack",
-            document,
-        )
+        _known(stance, "support", "attack")
+        found = engine.explain(engine.dial, _question(claim, model=model, instruction=instruction), stance, document)
         return {
             "cosine": found.cosine,
             "words": [{"part": part, "word": word, "delta": delta} for part, word, delta in found.words],
@@ -115,8 +112,11 @@ def build(engine: Engine) -> None:
 def _question(
     claim: str, *, model: str, instruction: str, k: int = 10, weight: float = 0.1, auto: bool = False
 ) -> StanceQuestion:
-    if not 0 <= weight <= 1:
-        raise ValueError(f"got the weight {weight}, wanted a number from 0 to 1")
+    _a(str, claim, "claim", "a text")
+    _a(str, instruction, "instruction", "a text")
+    _a(bool, auto, "auto", "true or false")
+    if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 0 <= weight <= 1:
+        raise ValueError(f"got the weight {weight!r}, wanted a number from 0 to 1")
     _known(model, "tuned", "base")
     words = {"instruction": OWN, "own_support": instruction, "own_attack": instruction} if instruction else {}
     return StanceQuestion.of(
@@ -127,9 +127,15 @@ def _question(
 
 def _count(k: int) -> int:
     low, high = RESULTS
-    if not low <= k <= high:
-        raise ValueError(f"got k = {k}, wanted a whole number from {low} to {high}")
+    if type(k) is not int or not low <= k <= high:
+        raise ValueError(f"got k = {k!r}, wanted a whole number from {low} to {high}")
     return k
+
+
+def _a(kind: type, value: object, name: str, wanted: str) -> None:
+    """Refuse another type: a client may send any, and a list would be searched for as its brackets."""
+    if not isinstance(value, kind):
+        raise ValueError(f"{name}: got {type(value).__name__}, wanted {wanted}")
 
 
 def _known(value: str, *known: str) -> str:

@@ -119,7 +119,9 @@ def read_documents(name: str, content: bytes, limit: int | None = UPLOAD_DOCUMEN
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{name}: it is no UTF-8 text ({error.reason} at byte {error.start}); save it anew") from None
+        raise ValueError(
+            f"{name}: it is no UTF-8 text ({error.reason} at byte {error.start}); save it as UTF-8"
+        ) from None
     documents: dict[str, Document] = {}
     for where, row in _ROWS[suffix](name, text):
         if limit is not None and len(documents) == limit:
@@ -139,9 +141,10 @@ def _document(where: str, row: dict[str, Any], number: int) -> Document:
         text = f"{check_text(row['title'], f'{where}: title')} {text}"
     if len(text) > DOCUMENT_CHARACTERS:
         raise ValueError(f"{where}: got {len(text):,} characters, wanted at most {DOCUMENT_CHARACTERS:,}; split it")
-    identity = row.get("id") or row.get("_id")
+    given = next((row[key] for key in ("id", "_id") if row.get(key) not in (None, "")), number + 1)
+    identity = str(given) if type(given) is int else check_text(given, f"{where}: id")
     more = {key: check_text(row[key], f"{where}: {key}") for key in ("source", "style") if row.get(key)}
-    return Document(str(number + 1) if identity in (None, "") else str(identity), text, **more)
+    return Document(identity, text, **more)
 
 
 def _lines(name: str, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -156,20 +159,26 @@ def _json_lines(name: str, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
             continue
         try:
             row = json.loads(line)
-        except ValueError as error:
-            raise ValueError(f"{name}, line {number}: it is no JSON ({error})") from None
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{name}, line {number}: it is no JSON that can be read ({error})") from None
         if not isinstance(row, dict):
             raise ValueError(f"{name}, line {number}: got {type(row).__name__}, wanted an object with `text`")
         yield f"{name}, line {number}", row
 
 
 def _csv(name: str, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    rows = csv.DictReader(io.StringIO(text, newline=""))
-    if "text" not in (rows.fieldnames or []):
-        raise ValueError(f"{name}: got the columns {rows.fieldnames or []}, wanted one called `text`")
+    rows = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     try:
+        if "text" not in (rows.fieldnames or []):
+            raise ValueError(f"{name}: got the columns {rows.fieldnames or []}, wanted one called `text`")
         for number, row in enumerate(rows, start=1):
-            yield f"{name}, row {number}", row
+            if None in row:
+                raise ValueError(
+                    f"{name}, row {number}: it has more fields than the head has columns; put a text with a comma "
+                    "between double quotes"
+                )
+            if any((value or "").strip() for value in row.values()):  # a spreadsheet leaves rows of bare commas
+                yield f"{name}, row {number}", row
     except csv.Error as error:
         raise ValueError(f"{name}: it is no CSV that can be read ({error})") from None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import gradio as gr
 
@@ -20,7 +21,7 @@ from slant_space.engine import Engine
 LIMITS = (
     f"CSV or JSONL with a column text (id, source and style if you like), or TXT with a document a line. UTF-8, up to "
     f"{UPLOAD_DOCUMENTS:,} documents of {DOCUMENT_CHARACTERS:,} characters, {UPLOAD_BYTES // 2**20} MB in all. It is "
-    "held in memory for this visit and stored nowhere."
+    "held in memory for this visit, an hour at most beyond it, and stored nowhere."
 )
 
 
@@ -38,6 +39,8 @@ def build(engine: Engine, mine: gr.State, use_mine: gr.Radio) -> None:
         place = Path(path)
         try:
             content = place.read_bytes()
+        except FileNotFoundError:  # gradio names a file by its content, and another visitor's twin was removed
+            return render.message("The file did not arrive; upload it again.", "error"), gr.skip(), gr.skip(), None
         finally:
             place.unlink(missing_ok=True)  # the only copy on the disk
         try:
@@ -47,7 +50,9 @@ def build(engine: Engine, mine: gr.State, use_mine: gr.Radio) -> None:
         except ValueError as error:
             return render.message(str(error), "error"), gr.skip(), gr.skip(), None
         done = f"{len(documents):,} documents are indexed. Both searches now look in {place.name}."
-        choice = gr.Radio([("Sample", "sample"), (place.name, "own")], value="own", visible=True)
+        # Of another value each time, so that a second file is a change too, which the views follow.
+        own = f"own-{uuid4().hex}"
+        choice = gr.Radio([("Sample", "sample"), (place.name, own)], value=own, visible=True)
         return render.message(done), dial, choice, None
 
     file.upload(

@@ -25,6 +25,7 @@ from slant_space.questions import ObliqueQuestion, StanceQuestion
 from slant_space.settings import Settings
 
 QUERY_CHARACTERS = 100_000
+INSTRUCTION_CHARACTERS = 1_000
 EXPLAINED_WORDS = 80
 DIAL_DOCUMENTS = 5_000
 """The dial has to encode every document anew: above this many it is off."""
@@ -179,15 +180,27 @@ class Engine:
         _ = dial.base  # so that the first search does not wait for it
         return dial
 
+    def chosen(self, own: Dial | None, which: str) -> Dial:
+        """The corpus that a visitor searches: the sample's, or their own.
+
+        Raises:
+            ValueError: If their own is no longer held.
+        """
+        if which == "sample":
+            return self.dial
+        if own is None:
+            raise ValueError("Your corpus is no longer held; upload it again, or search in the sample.")
+        return own
+
     def stance(self, dial: Dial, question: StanceQuestion) -> StanceAnswer:
         """Search for both stances.
 
         Raises:
-            ValueError: If the claim or the own words are empty or no valid text.
+            ValueError: If the claim or the own words are empty, too long or no valid text.
         """
         claim = _query(question.claim, "claim")
         for stance in STANCES:
-            check_text(question.words(stance), f"your words for {stance}")
+            _instruction(question, stance)
         base, tuned = dial.base, dial.tuned(question.scale)
         auto, remark = question.auto and tuned.has_auto, ""
         if question.auto and not auto:
@@ -229,11 +242,11 @@ class Engine:
             weight: The λ that was taken.
 
         Raises:
-            ValueError: If the query has too many words, or no word of a part would be left.
+            ValueError: If the query has too many words or the document too many characters, or no word of a part
+                would be left.
         """
-        claim, instruction = _query(question.claim, "claim"), question.words(stance)
-        check_text(instruction, f"your words for {stance}")
-        check_text(document, "document")
+        claim, instruction = _query(question.claim, "claim"), _instruction(question, stance)
+        _bounded(check_text(document, "document"), "document", QUERY_CHARACTERS)
         parts: dict[Part, list[str]] = {"instruction": instruction.split(), "claim": claim.split()}
         n = sum(map(len, parts.values()))
         if n > EXPLAINED_WORDS:
@@ -282,7 +295,7 @@ class Engine:
         """Search by keywords, by the base and by the tuned model; in a visitor's own corpus, if there is one.
 
         Raises:
-            ValueError: If the query is empty or no valid text.
+            ValueError: If the query is empty, too long or no valid text.
         """
         query = _query(question.query, "query")
         columns: dict[str, list[ObliqueFound]] = {}
@@ -378,9 +391,18 @@ def _among(corpus: Corpus, question: StanceQuestion) -> Mask | None:
 def _query(text: str, what: str) -> str:
     if not text.strip():
         raise ValueError(f"Type or pick a {what} first.")
-    if len(text) > QUERY_CHARACTERS:
-        raise ValueError(f"the {what} has {len(text):,} characters, wanted at most {QUERY_CHARACTERS:,}; shorten it")
-    return check_text(text.strip(), what)
+    return check_text(_bounded(text, what, QUERY_CHARACTERS).strip(), what)
+
+
+def _instruction(question: StanceQuestion, stance: Stance) -> str:
+    what = f"your words for {stance}"
+    return _bounded(check_text(question.words(stance), what), what, INSTRUCTION_CHARACTERS)
+
+
+def _bounded(text: str, what: str, most: int) -> str:
+    if len(text) > most:
+        raise ValueError(f"{what}: got {len(text):,} characters, wanted at most {most:,}; shorten it")
+    return text
 
 
 def _model_path(settings: Settings) -> str | Path:

@@ -18,6 +18,9 @@ from slant_space.settings import read_settings
 WAITING = 40
 """Requests that may wait; beyond, gradio tells the visitor that the page is busy, and to try again."""
 
+VISITS = 300
+"""Visits whose uploads and last answers are held; beyond, the one that was idle longest must upload again."""
+
 STYLE = Path(__file__).with_name("style.css")
 
 
@@ -51,24 +54,37 @@ def build(engine: Engine) -> gr.Blocks:
 
 def _header(engine: Engine) -> str:
     corpus, settings = engine.dial.corpus, engine.settings
-    chips = [settings.model_name, *([settings.note] if settings.note else []), f"{len(corpus.documents):,} documents"]
+    chips = [f"model: {settings.model_name}", settings.note, f"{corpus.name}: {len(corpus.documents):,} documents"]
     return str(
         Markup(
             '<header class="sl-hero"><h1>Search that takes a side</h1><p>Type a claim. See the arguments for it and '
             "those against it, where the model gets the side wrong, and which words of the query did it.</p>"
             '<ul class="sl-chips">{}</ul></header>'
-        ).format(Markup("").join(Markup("<li>{}</li>").format(chip) for chip in chips))
+        ).format(Markup("").join(Markup("<li><bdi>{}</bdi></li>").format(chip) for chip in chips if chip))
     )
 
 
 def theme() -> gr.themes.Base:
-    """Fonts of the visitor's own system: nothing is fetched from elsewhere."""
-    return gr.themes.Base(
+    """Fonts of the visitor's own system: nothing is fetched from elsewhere. Texts have a contrast of at least 4.5."""
+    base: gr.themes.Base = gr.themes.Base(
         primary_hue="indigo",
         neutral_hue="slate",
         radius_size="md",
         font=["ui-sans-serif", "system-ui", "sans-serif"],
         font_mono=["ui-monospace", "monospace"],
+    )
+    quiet, quiet_dark = "*neutral_600", "*neutral_300"
+    return base.set(
+        button_primary_background_fill="*primary_600",
+        button_primary_background_fill_hover="*primary_700",
+        block_title_text_color=quiet,
+        block_label_text_color=quiet,
+        block_info_text_color=quiet,
+        block_info_text_color_dark=quiet_dark,
+        body_text_color_subdued=quiet,
+        body_text_color_subdued_dark=quiet_dark,
+        input_placeholder_color=quiet,
+        input_placeholder_color_dark=quiet_dark,
     )
 
 
@@ -78,6 +94,7 @@ def serve(demo: gr.Blocks, **options: Any) -> tuple[Any, str, str]:
         theme=theme(),
         css_paths=[STYLE],
         max_file_size="5mb",
+        state_session_capacity=VISITS,
         footer_links=["api"],
         mcp_server=True,
         ssr_mode=False,

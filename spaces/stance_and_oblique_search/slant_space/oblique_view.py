@@ -31,6 +31,9 @@ def build(engine: Engine, mine: gr.State, use_mine: gr.Radio, address: gr.Textbo
     def tasks_of(lens: str) -> list[tuple[str, str]]:
         return [(label, task) for task, label in LENSES[lens].items()]
 
+    def asked_of(task: str) -> str:
+        return render.message(f"The model is asked: {OBLIQUE_INSTRUCTIONS[task]}")
+
     first = next(iter(LENSES))
     gr.HTML(
         '<p class="sl-hint">Ask for what no document says in so many words. Keywords fail here; see how far meaning '
@@ -38,14 +41,19 @@ def build(engine: Engine, mine: gr.State, use_mine: gr.Radio, address: gr.Textbo
         apply_default_css=False,
     )
     with gr.Row():
-        lens = gr.Radio(list(LENSES), value=first, label="You have", elem_id="lens", scale=3)
-        task = gr.Dropdown(tasks_of(first), value="twitter", label="You look for", elem_id="task", scale=3)
+        lens = gr.Radio(list(LENSES), value=first, label="You have", elem_id="lens", scale=3, min_width=260)
+        task = gr.Dropdown(
+            tasks_of(first), value="twitter", label="You look for", elem_id="task", scale=2, min_width=240
+        )
+        k = gr.Slider(*RESULTS, value=5, step=1, label="Results a column", scale=2, min_width=200)
     pick = gr.Dropdown([], value=None, label="Pick a query of the sample", elem_id="oblique-pick")
-    query = gr.Textbox(label="Query", lines=3, max_lines=10, elem_id="query", placeholder="Type or paste a query")
-    with gr.Row():
-        k = gr.Slider(*RESULTS, value=5, step=1, label="Results a column", scale=3)
+    with gr.Row(equal_height=True):
+        query = gr.Textbox(
+            label="Query", lines=2, max_lines=10, elem_id="query", placeholder="Type or paste a query", scale=5,
+            min_width=260,
+        )  # fmt: skip
         go = gr.Button("Search", variant="primary", scale=1, min_width=110, elem_id="oblique-search")
-    instruction = gr.HTML(render.message(OBLIQUE_INSTRUCTIONS["twitter"]), apply_default_css=False)
+    instruction = gr.HTML(asked_of("twitter"), elem_id="oblique-asked", apply_default_css=False)
     results = gr.HTML(elem_id="oblique-results", js_on_load=ON_RESULTS, apply_default_css=False)
 
     def queries(name: str) -> list[tuple[str, str]]:
@@ -53,8 +61,8 @@ def build(engine: Engine, mine: gr.State, use_mine: gr.Radio, address: gr.Textbo
         return [(text if len(text) <= 120 else f"{text[:117]} …", text) for text in texts]
 
     def answer(question: ObliqueQuestion, own: Dial | None, which: str) -> str:
-        mine = own if which == "own" else None
         try:
+            mine = None if which == "sample" else engine.chosen(own, which)
             return render.oblique_results(engine.oblique(question, mine), link=mine is None)
         except ValueError as error:
             return render.message(str(error), "error" if question.query.strip() else "hint")
@@ -72,18 +80,19 @@ def build(engine: Engine, mine: gr.State, use_mine: gr.Radio, address: gr.Textbo
         if name not in OBLIQUE_INSTRUCTIONS:
             return gr.skip(), gr.skip(), gr.skip()
         found = queries(name)
-        asked = render.message(f"The model is asked: {OBLIQUE_INSTRUCTIONS[name]}")
-        return gr.Dropdown(found, value=found[0][1]), found[0][1], asked
+        return gr.Dropdown(found, value=found[0][1]), found[0][1], asked_of(name)
 
     def open_address(link: str) -> tuple[Any, ...]:
         question = ObliqueQuestion.of_address(link)
         if question is None:
             found = queries("twitter")
-            return gr.skip(), gr.skip(), gr.Dropdown(found, value=found[0][1]), found[0][1], gr.skip(), gr.skip()
+            picked = gr.Dropdown(found, value=found[0][1])
+            return gr.skip(), gr.skip(), picked, found[0][1], gr.skip(), gr.skip(), gr.skip()
         lens = lens_of(question.task)
         tasks = gr.Dropdown(tasks_of(lens), value=question.task)
         picked = gr.Dropdown(queries(question.task), value=None)
-        return lens, tasks, picked, question.query, question.k, answer(question, None, "sample")
+        shown = answer(question, None, "sample")
+        return lens, tasks, picked, question.query, question.k, asked_of(question.task), shown
 
     event = {"fn": search, "inputs": [task, query, k, mine, use_mine], "outputs": results, **HIDDEN}
     gr.on(
@@ -95,7 +104,8 @@ def build(engine: Engine, mine: gr.State, use_mine: gr.Radio, address: gr.Textbo
     changed = {"fn": choose_task, "inputs": task, "outputs": [pick, query, instruction], **HIDDEN}
     lens.input(choose_lens, lens, task, api_visibility="private", queue=False).then(**changed).then(**event)
     task.input(**changed).then(**event)
-    pick.input(lambda chosen: chosen, pick, query, api_visibility="private", queue=False).then(**event)
+    pick.input(lambda chosen: chosen or gr.skip(), pick, query, api_visibility="private", queue=False).then(**event)
     demo.load(
-        open_address, address, [lens, task, pick, query, k, results], js=READ_ADDRESS, show_progress="hidden", **HIDDEN
-    )
+        open_address, address, [lens, task, pick, query, k, instruction, results], js=READ_ADDRESS,
+        show_progress="hidden", **HIDDEN,
+    )  # fmt: skip

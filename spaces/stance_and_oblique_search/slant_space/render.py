@@ -45,7 +45,7 @@ def highlight(text: str, words: Collection[str]) -> Markup:
 
 def message(text: str, kind: str = "hint") -> str:
     """A sentence in place of results."""
-    return str(Markup('<p class="sl-message sl-{}" role="status">{}</p>').format(kind, text))
+    return str(Markup('<p class="sl-message sl-{}" role="status" dir="auto">{}</p>').format(kind, text))
 
 
 def stance_results(answer: StanceAnswer, link: bool = True) -> str:
@@ -58,17 +58,32 @@ def stance_results(answer: StanceAnswer, link: bool = True) -> str:
         took = "λ = " + ", ".join(f"{answer.weight[s]:.2f} ({s})" for s in STANCES)
     if answer.auto:
         took += ", chosen automatically"
+    other = "tuned" if answer.question.model == "base" else "base"
     columns = Markup("").join(
         _column(
             stance,
-            Markup("").join(_stance_hit(found, stance, words) for found in column),
+            Markup("").join(_stance_hit(found, stance, words, other) for found in column),
             bool(column),
             answer.question.words(stance),
         )
         for stance, column in answer.columns.items()
     )
-    bar = _bar(took, answer.remark, as_rows(answer), "stance-search", answer.question.address() if link else "")
-    return str(bar + Markup('<div class="sl-columns">{}</div>').format(columns))
+    bar = _bar(took, answer.remark, as_rows(answer), "stance-search", answer.question.address() if link else None)
+    legend = Markup('<p class="sl-legend">{}</p>').format(_legend(answer, other))
+    return str(
+        Markup('<div class="sl-answer">{}{}<div class="sl-columns">{}</div></div>').format(bar, legend, columns)
+    )
+
+
+def _legend(answer: StanceAnswer, other: str) -> str:
+    """What the signs mean that are on this page, for who cannot point at them."""
+    found = [f for column in answer.columns.values() for f in column]
+    said = ["λ weighs shared words (BM25) beside the meaning (dense); the bar shows what each gave"]
+    if any(f.other_rank is not None for f in found):
+        said.append(f"↑↓ places moved against the {other} model")
+    if any(f.kind is not None for f in found):
+        said.append("✓ ⇄ ≠ whether the labels agree")
+    return " · ".join(said) + "."
 
 
 def oblique_results(answer: ObliqueAnswer, link: bool = True) -> str:
@@ -78,18 +93,17 @@ def oblique_results(answer: ObliqueAnswer, link: bool = True) -> str:
         for system, column in answer.columns.items()
     )
     rows = as_oblique_rows(answer)
-    bar = _bar("", "", rows, "oblique-search", answer.question.address() if link else "")
+    bar = _bar("", "", rows, "oblique-search", answer.question.address() if link else None)
     return str(bar + Markup('<div class="sl-columns sl-three">{}</div>').format(columns))
 
 
-def _bar(took: str, remark: str, rows: list[dict[str, Any]], name: str, address: str) -> Markup:
-    link = (
-        Markup('<button type="button" class="sl-button" data-copy data-address="{}">Copy link</button>').format(
-            address
-        )
-        if address
-        else Markup("")
-    )
+def _bar(took: str, remark: str, rows: list[dict[str, Any]], name: str, address: str | None) -> Markup:
+    link = Markup("")
+    if address:
+        link = Markup('<button type="button" class="sl-button" data-copy data-address="{}">Copy link</button>')
+        link = link.format(address)
+    elif address is not None:
+        remark = f"{remark} This text is too long for a link.".strip()
     return Markup(
         '<div class="sl-bar"><span class="sl-took" role="status">{took}</span><span class="sl-remark">{remark}</span>'
         '<span class="sl-actions">{link}<a class="sl-button" download="{name}.csv" href="{csv}">CSV</a>'
@@ -125,19 +139,19 @@ def _column(name: str, items: Markup, any_found: bool, instruction: str) -> Mark
     sign, head, what = _HEADS[name]
     body = Markup('<ol class="sl-hits">{}</ol>').format(items) if any_found else Markup(message(NOTHING))
     return Markup(
-        '<section class="sl-column sl-{name}" aria-label="{head}"><header><h3><span aria-hidden="true">{sign}</span> '
-        "{head}</h3><p>{what}</p>{asked}</header>{body}</section>"
+        '<section class="sl-column sl-{name}" aria-label="{head}"><header><h2><span aria-hidden="true">{sign}</span> '
+        "{head}</h2><p>{what}</p>{asked}</header>{body}</section>"
     ).format(
         name=name,
         head=head,
         sign=sign,
         what=what,
-        asked=Markup('<p class="sl-asked">asked: “{} …”</p>').format(instruction) if instruction else "",
+        asked=Markup('<p class="sl-asked">asked: “<bdi>{}</bdi> …”</p>').format(instruction) if instruction else "",
         body=body,
     )
 
 
-def _stance_hit(found: Found, stance: str, words: Collection[str]) -> Markup:
+def _stance_hit(found: Found, stance: str, words: Collection[str], other: str) -> Markup:
     badge = Markup("")
     if found.kind is not None:
         sign, name, title = _BADGES[found.kind]
@@ -145,7 +159,9 @@ def _stance_hit(found: Found, stance: str, words: Collection[str]) -> Markup:
         badge = Markup('<span class="sl-badge sl-{}" title="{}"><span aria-hidden="true">{}</span> {}</span>').format(
             css, title, sign, name
         )
-    about = " · ".join(x for x in (found.document.source, found.document.style) if x)
+    about = Markup(" · ").join(
+        Markup("<bdi>{}</bdi>").format(x) for x in (found.document.source, found.document.style) if x
+    )
     return Markup(
         '<li class="sl-hit"><div class="sl-head"><span class="sl-rank" title="rank in the whole corpus">{rank}</span>'
         '{move}{badge}<span class="sl-about">{about}</span></div><p class="sl-text" dir="auto">{text}</p>'
@@ -153,7 +169,7 @@ def _stance_hit(found: Found, stance: str, words: Collection[str]) -> Markup:
         'data-stance="{stance}" aria-label="Why rank {rank}?">Why?</button></div></li>'
     ).format(
         rank=found.rank,
-        move=_move(found),
+        move=_move(found, other),
         badge=badge,
         about=about,
         text=highlight(found.hit.text, words),
@@ -163,15 +179,17 @@ def _stance_hit(found: Found, stance: str, words: Collection[str]) -> Markup:
     )
 
 
-def _move(found: Found) -> Markup:
+def _move(found: Found, other: str) -> Markup:
     if found.other_rank is None:
         return Markup("")
     moved = found.other_rank - found.rank
-    sign, css = ("▲", "up") if moved > 0 else ("▼", "down") if moved < 0 else ("=", "same")
+    sign, css = ("↑", "up") if moved > 0 else ("↓", "down") if moved < 0 else ("=", "same")
     text = f"{sign} {abs(moved)}" if moved else "="
-    return Markup('<span class="sl-move sl-{}" title="rank in the other model: {}">{}</span>').format(
-        css, found.other_rank, text
-    )
+    where = f"rank {found.other_rank} in the {other} model"
+    return Markup(
+        '<span class="sl-move sl-{}" title="{}"><span aria-hidden="true">{}</span><span class="sl-unseen">{}</span>'
+        "</span>"
+    ).format(css, where, text, where)
 
 
 def _parts(found: Found) -> Markup:
@@ -192,9 +210,9 @@ def _oblique_hit(found: ObliqueFound) -> Markup:
             css, sign, name
         )
     attribute = (
-        Markup("<details class=sl-attribute><summary>Reveal the latent attribute</summary><p>{}</p></details>").format(
-            found.attribute
-        )
+        Markup(
+            "<details class=sl-attribute><summary>Reveal the latent attribute</summary><p dir=auto>{}</p></details>"
+        ).format(found.attribute)
         if found.attribute
         else Markup("")
     )
@@ -218,7 +236,7 @@ def explanation(found: Explanation, document: str, stance: str) -> str:
     """Heatmap with switches, three gauges, and what the switches did."""
     largest = max((abs(d) for _, _, d in found.words if d is not None), default=0) or 1
     parts = Markup("").join(
-        Markup('<div class="sl-part"><h4>{}</h4><div class="sl-words">{}</div></div>').format(
+        Markup('<div class="sl-part"><h3>{}</h3><div class="sl-words">{}</div></div>').format(
             part.capitalize(),
             Markup("").join(_word(i, word, delta, largest, i in found.removed) for i, (_, word, delta) in words),
         )
@@ -227,7 +245,7 @@ def explanation(found: Explanation, document: str, stance: str) -> str:
     )
     return str(
         Markup(
-            '<section class="sl-why-panel" aria-label="Why this result"><h3>Why is this here?</h3>'
+            '<section class="sl-why-panel" aria-label="Why this result" tabindex="-1"><h2>Why is this here?</h2>'
             '<blockquote class="sl-text sl-{stance}" dir="auto">{document}</blockquote>'
             '<p class="sl-hint">Each word shows what happens to the similarity when it is deleted: '
             '<span class="sl-key sl-draws">− draws the document nearer</span> '
@@ -239,7 +257,9 @@ def explanation(found: Explanation, document: str, stance: str) -> str:
 
 def _word(place: int, word: str, delta: float | None, largest: float, off: bool) -> Markup:
     if delta is None:
-        return Markup('<span class="sl-word sl-fixed" title="the only word of its part">{}</span>').format(word)
+        return Markup('<span class="sl-word sl-fixed" title="the only word of its part"><bdi>{}</bdi></span>').format(
+            word
+        )
     css = "sl-draws" if delta < 0 else "sl-pushes"
     return Markup(
         '<button type="button" class="sl-word {css}{off}" style="--heat:{heat:.2f}" data-word="{place}" '
@@ -262,7 +282,7 @@ def _standing(found: Explanation) -> Markup:
         return now
     rank = "" if found.rank_without is None else f", rank {found.rank_without}"
     gone = " ".join(word for i, (_, word, _) in enumerate(found.words) if i in found.removed)
-    return now + Markup(" Without “{}”: cosine {:.3f}{}.").format(gone, found.cosine_without, rank)
+    return now + Markup(" Without “<bdi>{}</bdi>”: cosine {:.3f}{}.").format(gone, found.cosine_without, rank)
 
 
 def _gauges(found: Explanation) -> Markup:

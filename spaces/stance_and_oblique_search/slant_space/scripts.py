@@ -12,7 +12,8 @@ element.addEventListener('click', (event) => {
   const copy = event.target.closest('[data-copy]');
   if (copy) {
     const link = new URL(copy.dataset.address, window.location.href).href;
-    navigator.clipboard?.writeText(link).then(() => { copy.textContent = 'Copied'; });
+    const written = navigator.clipboard?.writeText(link) ?? Promise.reject();
+    written.then(() => { copy.textContent = 'Copied'; }, () => { copy.textContent = 'It is in the address bar'; });
   }
 });
 watch('value', () => {
@@ -25,15 +26,23 @@ watch('value', () => {
 });
 """
 
+# A panel that is drawn anew takes the focus with it: back to the word that was pressed, or to the panel itself.
 ON_WHY = """
+let pressed = null;
 element.addEventListener('click', (event) => {
   const word = event.target.closest('[data-word]');
-  if (word) trigger('click', {word: Number(word.dataset.word)});
+  if (!word) return;
+  pressed = word.dataset.word;
+  trigger('click', {word: Number(pressed)});
 });
-let shown = null;
 watch('value', () => {
-  const panel = element.querySelector('blockquote');
-  if (panel && panel.textContent !== shown) element.scrollIntoView({block: 'nearest'});
-  shown = panel ? panel.textContent : null;
+  const panel = element.querySelector('.sl-why-panel');
+  const word = panel && [...panel.querySelectorAll('[data-word]')].find((w) => w.dataset.word === pressed);
+  pressed = null;
+  if (word) word.focus({preventScroll: true});
+  else if (panel) {
+    panel.focus({preventScroll: true});
+    element.scrollIntoView({block: 'nearest'});
+  }
 });
 """

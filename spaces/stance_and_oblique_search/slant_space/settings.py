@@ -48,10 +48,10 @@ def read_settings(environ: Mapping[str, str], here: Path = HERE, quickstart: Pat
         content = json.loads(released.read_text(encoding="utf-8"))
         model, revision = content["model"], content.get("revision")
     if model is None and (quickstart / "adapter_model.safetensors").is_file():
-        model, note = str(quickstart), "trained by `make quickstart` on this machine"
+        model, note = str(quickstart), "trained by “make quickstart” on this machine"
     if model is None:
         model = SAMPLE_BASE
-        note = "plain, not tuned: run `make quickstart` for an adapter, or name a model in SLANT_MODEL"
+        note = "plain, not tuned: run “make quickstart” for an adapter, or name a model in SLANT_MODEL"
     corpus = Path(environ["SLANT_CORPUS"]) if environ.get("SLANT_CORPUS") else None
     if corpus is not None and not corpus.exists():
         raise FileNotFoundError(f"SLANT_CORPUS={corpus}: there is no such file or folder")

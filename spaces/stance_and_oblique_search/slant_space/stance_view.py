@@ -36,24 +36,26 @@ def build(engine: Engine, mine: gr.State, use_mine: gr.Radio, address: gr.Textbo
     with gr.Row(equal_height=True):
         claim = gr.Textbox(
             label="Claim", placeholder="Schools should require uniforms.", lines=1, max_lines=4, scale=5,
-            elem_id="claim", autofocus=True,
+            min_width=260, elem_id="claim", autofocus=True,
         )  # fmt: skip
         go = gr.Button("Search", variant="primary", scale=1, min_width=110, elem_id="search")
     with gr.Row():
         pick = gr.Dropdown(
-            corpus.claims, value=None, label="Or pick a claim", visible=bool(corpus.claims), scale=3, min_width=240
-        )
-        instruction = gr.Dropdown(
-            pair_choices(), value="seen-01", label="Instruction", scale=3, min_width=240, elem_id="instruction"
-        )
+            corpus.claims, value=None, label="Or pick a claim", visible=bool(corpus.claims), scale=3, min_width=240,
+            elem_id="pick",
+        )  # fmt: skip
         model = gr.Radio(
             [("Tuned", "tuned"), ("Base", "base")], value="tuned", label="Model", visible=engine.has_adapter, scale=2,
             elem_id="model",
         )  # fmt: skip
-    with gr.Row(visible=False) as own_words:
-        own_support = gr.Textbox(label="Your words for support", placeholder="Find praise of", elem_id="own-support")
-        own_attack = gr.Textbox(label="Your words for attack", placeholder="Find doubts about", elem_id="own-attack")
-    with gr.Accordion("Dials and filters", open=False):
+    with gr.Accordion("Instruction, dials and filters", open=False):
+        instruction = gr.Dropdown(
+            pair_choices(), value="seen-01", label="Instruction", elem_id="instruction",
+            info="What stands before the claim when the model is asked. Unseen ones played no part in training.",
+        )  # fmt: skip
+        with gr.Row(visible=False) as own_words:
+            own_support = gr.Textbox(label="Your words for support", placeholder="Find praise of", min_width=240)
+            own_attack = gr.Textbox(label="Your words for attack", placeholder="Find doubts about", min_width=240)
         with gr.Row():
             weight = gr.Slider(
                 0, 1, value=0.1, step=0.05, label="λ: weight of shared words (BM25)", elem_id="weight",
@@ -67,7 +69,7 @@ def build(engine: Engine, mine: gr.State, use_mine: gr.Radio, address: gr.Textbo
                 info="0 is the base, 1 as trained.", visible=engine.dial.turns,
             )  # fmt: skip
         with gr.Row():
-            source = gr.Dropdown([("All", ""), *corpus.sources()], value="", label="Source")
+            source = gr.Dropdown([("All", ""), *corpus.sources()], value="", label="Source", elem_id="source")
             style = gr.Dropdown([("All", ""), *corpus.styles()], value="", label="Style", elem_id="style")
             k = gr.Slider(*RESULTS, value=6, step=1, label="Results a side")
     results = gr.HTML(elem_id="stance-results", js_on_load=ON_RESULTS, apply_default_css=False)
@@ -77,12 +79,9 @@ def build(engine: Engine, mine: gr.State, use_mine: gr.Radio, address: gr.Textbo
     controls = [claim, instruction, own_support, own_attack, model, weight, auto, scale, source, style, k]
     names = [f.name for f in fields(StanceQuestion)]
 
-    def dial_of(own: Dial | None, which: str) -> Dial:
-        return own if own is not None and which == "own" else engine.dial
-
     def answer(question: StanceQuestion, own: Dial | None, which: str, link: bool = True) -> Shown:
-        dial = dial_of(own, which)
         try:
+            dial = engine.chosen(own, which)
             found = engine.stance(dial, question)
         except ValueError as error:
             return render.message(str(error), "error" if question.claim.strip() else "hint"), None, ""
@@ -95,6 +94,11 @@ def build(engine: Engine, mine: gr.State, use_mine: gr.Radio, address: gr.Textbo
         if question.scale == engine.scale:
             question = StanceQuestion.of({**question.__dict__, "scale": None})
         return answer(question, own, which)
+
+    def filters_of(own: Dial | None, which: str) -> list[Any]:
+        searched = own.corpus if own is not None and which != "sample" else corpus
+        known = (searched.sources(), searched.styles())
+        return [gr.Dropdown([("All", ""), *names], value="") for names in known]
 
     def open_address(link: str) -> list[Any]:
         first = corpus.claims[0] if corpus.claims else ""
@@ -111,20 +115,24 @@ def build(engine: Engine, mine: gr.State, use_mine: gr.Radio, address: gr.Textbo
     def why_here(event: gr.EventData, shown: dict[str, Any] | None, own: Dial | None) -> tuple[str, Any]:
         if shown is None:
             return "", shown
-        dial, data = dial_of(own, shown["which"]), event._data or {}
-        document, stance = dial.corpus.documents.get(str(data.get("id"))), data.get("stance")
+        data, stance = event._data or {}, (event._data or {}).get("stance")
+        try:
+            document = engine.chosen(own, shown["which"]).corpus.documents.get(str(data.get("id")))
+        except ValueError as error:
+            return render.message(str(error), "error"), shown
         if document is None or stance not in STANCES:
             return render.message("This result is of another search; search again.", "error"), shown
-        return redraw({**shown, "document": document.text, "stance": stance, "removed": frozenset()}, dial)
+        return redraw({**shown, "document": document.text, "stance": stance, "removed": frozenset()}, own)
 
     def switch(event: gr.EventData, shown: dict[str, Any] | None, own: Dial | None) -> tuple[str, Any]:
         if shown is None or "document" not in shown:
             return "", shown
         place = (event._data or {}).get("word")
-        return redraw({**shown, "removed": shown["removed"] ^ {place}}, dial_of(own, shown["which"]), shown)
+        return redraw({**shown, "removed": shown["removed"] ^ {place}}, own, shown)
 
-    def redraw(shown: dict[str, Any], dial: Dial, before: dict[str, Any] | None = None) -> tuple[str, Any]:
+    def redraw(shown: dict[str, Any], own: Dial | None, before: dict[str, Any] | None = None) -> tuple[str, Any]:
         try:
+            dial = engine.chosen(own, shown["which"])
             found = engine.explain(
                 dial, shown["question"], shown["stance"], shown["document"], shown["removed"],
                 shown["weight"][shown["stance"]],
@@ -138,8 +146,12 @@ def build(engine: Engine, mine: gr.State, use_mine: gr.Radio, address: gr.Textbo
     last = {"show_progress": "minimal", "trigger_mode": "always_last"}
     gr.on([go.click, claim.submit], **last, **event)
     live = [c.input for c in (model, auto, source, style)] + [c.release for c in (weight, scale, k)]
-    gr.on([*live, use_mine.change, own_support.submit, own_attack.submit], **last, **event)
-    pick.input(lambda chosen: chosen, pick, claim, api_visibility="private", queue=False).then(**event)
+    gr.on([*live, own_support.submit, own_attack.submit], **last, **event)
+    use_mine.change(
+        filters_of, [mine, use_mine], [source, style], show_progress="hidden", api_visibility="private", queue=False
+    ).then(**event)
+    # A keyboard that passes the list without a choice must not empty the claim.
+    pick.input(lambda chosen: chosen or gr.skip(), pick, claim, api_visibility="private", queue=False).then(**event)
     instruction.input(
         lambda key: gr.Row(visible=key == OWN), instruction, own_words, api_visibility="private", queue=False
     ).then(**event)

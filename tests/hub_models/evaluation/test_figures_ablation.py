@@ -48,6 +48,16 @@ def test_every_figure_is_drawn_and_repeats_to_the_byte(judged, tables, tmp_path)
     assert set(once) == {f"{s}.{kind}" for s in ("sensitivity", "direction", "heatmap") for kind in ("png", "svg")}
 
 
+@pytest.mark.parametrize("models", [1, 2, 4, 9])
+def test_as_many_models_as_a_study_has_get_their_place_and_the_base_its_colour(tables, models):
+    many = {f"model {i}": tables["base"] for i in range(models)}
+    figure = sensitivity(many, "title")
+    assert [t.get_text() for t in figure.axes[0].get_legend().get_texts()] == list(many)
+    colours = [h.get_facecolor()[:3] for h in figure.axes[0].get_legend().get_patches()]
+    assert (colours[0] == matplotlib.colors.to_rgb("#c8443a")) == (models > 1)
+    assert len(set(colours)) == min(models, 7)
+
+
 def test_the_heatmap_shows_each_words_delta(judged, tables):
     figure = heatmap(judged, tables, "c1-attack-unseen-02")
     base, tuned = figure.axes[:2]

@@ -222,5 +222,5 @@ def test_the_command_writes_results_and_a_picture(tmp_path):
     assert (share["low"], share["high"], share["n"], share["claims"]) == (None, None, 10, 1)
 
     failed = CliRunner().invoke(app, ["probe", "--model", "no/such", "--out", str(tmp_path / "none")])
-    assert failed.exit_code == 2
+    assert failed.exit_code == 1
     assert not (tmp_path / "none").exists()

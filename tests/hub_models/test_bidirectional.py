@@ -1,0 +1,130 @@
+"""A decoder that looks both ways by code of its own: the mask, the mean, the padding, the consent, a run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Pooling
+
+from hub_models import training
+from hub_models.adapter import attach_lora
+from hub_models.encoder import _pad_on, attends_both_ways, load, load_base
+from hub_models.manifest import Manifest
+from hub_models.training import train
+from tests.tiny import REVISION, build
+from tests.tiny_bidirectional import install, recipe
+
+TEXTS = ["Cities should ban private cars.", "No.", "A longer text about bees, cheese and the sea at night."]
+
+
+@pytest.fixture(scope="module")
+def model() -> SentenceTransformer:
+    return load_base(recipe(), device="cpu")
+
+
+def test_an_early_token_sees_a_late_one(model: SentenceTransformer) -> None:
+    transformer = model.transformers_model
+    assert type(transformer).__name__ == "LlamaBidirectionalModel"
+    ids = torch.tensor([[5, 6, 7, 8], [5, 6, 7, 9]])
+    with torch.no_grad():
+        for mask in (None, torch.ones_like(ids)):
+            hidden = transformer(input_ids=ids, attention_mask=mask).last_hidden_state
+            assert (hidden[0, :3] - hidden[1, :3]).abs().amax(dim=-1).min() > 1e-3  # each of the three before it
+        padded = torch.cat([ids, torch.tensor([[5], [200]])], dim=1)
+        mask = torch.tensor([[1, 1, 1, 1, 0]] * 2)
+        hidden = transformer(input_ids=padded, attention_mask=mask).last_hidden_state
+        assert (hidden[0, 0] - hidden[1, 0]).abs().max() > 1e-3
+        same = transformer(input_ids=padded[[0, 0]].index_put_((torch.tensor(1), torch.tensor(4)), torch.tensor(99)),
+                           attention_mask=mask).last_hidden_state  # fmt: skip
+        torch.testing.assert_close(same[0, :4], same[1, :4])  # what a pad is does not matter
+    assert attends_both_ways(model)
+    assert not attends_both_ways(build("stance-qwen3-8b"))
+
+
+def test_a_base_whose_code_turns_causal_is_refused() -> None:
+    with pytest.raises(
+        ValueError, match=r"its first token does not see the last one, recipe obliq-3b wants attention"
+    ):
+        load_base(recipe(causal=True), device="cpu")
+    load_base(recipe("bidirectional=false", causal=True), device="cpu")
+
+
+def test_the_vector_is_the_mean_over_the_texts_own_tokens_of_length_one(model: SentenceTransformer) -> None:
+    found = model.encode(TEXTS)
+    assert found.shape == (3, 32)
+    for text, vector in zip(TEXTS, found, strict=True):
+        ids = torch.tensor([model.tokenizer(text)["input_ids"]])
+        with torch.no_grad():
+            mean = model.transformers_model(input_ids=ids).last_hidden_state[0].double().mean(dim=0).numpy()
+        np.testing.assert_allclose(vector, mean / np.linalg.norm(mean), atol=1e-5)
+
+
+def test_the_mean_is_taken_in_float32() -> None:
+    """2,048 half-precision hundreds: their sum is beyond what float16 holds, and in bfloat16 it would stop growing."""
+    states = torch.full((1, 2048, 1), 100, dtype=torch.float16)
+    features = {"token_embeddings": states, "attention_mask": torch.ones(1, 2048, dtype=torch.long)}
+    assert float(Pooling(1, pooling_mode="mean")(features)["sentence_embedding"]) == 100
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_padding_changes_nothing(side: str) -> None:
+    model = load_base(recipe(), device="cpu")
+    _pad_on(model.tokenizer, side)  # type: ignore[arg-type]
+    together = model.encode(TEXTS)
+    alone = np.concatenate([model.encode([text]) for text in TEXTS])
+    np.testing.assert_allclose(together, alone, atol=1e-5)
+
+
+def test_code_runs_only_for_whom_its_base_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"brings code of its own \(llama_bidirectional_model\.LlamaBidirectional"):
+        load_base(recipe(trusted=False), device="cpu")
+    with pytest.raises(ValueError, match=r"trust_remote_code 'org/other' for the base 'slant-tests/tiny-bidir"):
+        recipe("trust_remote_code=org/other")
+    elsewhere = install(repository="org/code")
+    with pytest.raises(ValueError, match=r"its code is that of another repository \(org/code\)"):
+        load_base(recipe(f"base={elsewhere}", "pooling=mean", f"trust_remote_code={elsewhere}"), device="cpu")
+
+
+def pairs(folder: Path) -> Path:
+    """Eight rows in ReasonIR's shape."""
+    path = folder / "rows.jsonl"
+    rows = [
+        {"query": ["Find the like.", f"query number {i}"], "pos": [f"document {i} is right"],
+         "neg": [["", f"document {i} of class {n} is wrong"] for n in range(4)]}
+        for i in range(8)
+    ]  # fmt: skip
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_two_steps_and_the_real_gate(tmp_path: Path) -> None:
+    """The gate loads the run in a process of its own, which needs the code once more."""
+    made = recipe(f"data={pairs(tmp_path)}")
+    run = train(made, tmp_path / "run")
+    manifest = Manifest.read(run)
+    assert (manifest.status, manifest.steps, manifest.code_revision) == ("trained", 2, REVISION)
+    assert (manifest.max_query_length, manifest.pooling) == (24, "mean")
+    card = (run / "README.md").read_text()
+    assert 'SentenceTransformer(".", trust_remote_code=True)' in card
+    assert f"{made.base}` at commit `{REVISION}`" in card
+    assert f"| base: {made.base} | cc-by-nc and llama3.2 |" in card
+    with pytest.raises(ValueError, match=f"say trust_remote_code={made.base}"):
+        load(run)
+    loaded = load(run, trust_remote_code=made.base)
+    plain = SentenceTransformer(str(run), trust_remote_code=True)
+    np.testing.assert_allclose(loaded.encode(TEXTS), plain.encode(TEXTS), atol=1e-6)
+    assert np.abs(loaded.encode(TEXTS) - load_base(made, device="cpu").encode(TEXTS)).max() > 1e-3
+
+
+def test_both_ways_stays_both_ways_under_the_adapter() -> None:
+    model = load_base(recipe(), device="cpu")
+    attach_lora(model, recipe())
+    assert attends_both_ways(model)
+    moved = [name for name, p in model.named_parameters() if p.requires_grad]
+    assert len(moved) == 2 * 7 * 2  # layers, projections, A and B
+    assert training.precision_of(recipe()) == "fp32"

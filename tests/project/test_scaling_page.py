@@ -1,0 +1,114 @@
+"""`docs/scaling.md` says what is so: its paths, flags, snippet and figures."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from accelerate.commands.launch import launch_command_parser
+
+from benchmarks import scale
+from hub_models.recipe import load_recipe
+from hub_models.retrieval.milvus import TOKEN
+from hub_models.retrieval.text_search import INDEXES
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "scaling.md").read_text()
+COMMANDS = [
+    line.split("#")[0].strip() for block in re.findall(r"```bash\n(.*?)```", PAGE, re.S) for line in block.split("\n")
+]
+
+
+def test_paths_exist_and_every_topology_is_named() -> None:
+    named = re.findall(r"`((?:\w[\w.-]*/)+[\w.-]+)`", PAGE) + re.findall(r"--config_file (\S+)", PAGE)
+    missing = [path for path in named if not path.startswith("Qwen/") and not (ROOT / path).exists()]
+    assert len(named) > 10 and missing == []
+    files = {str(p.relative_to(ROOT)) for p in (ROOT / "hub_models" / "accelerate").glob("*.yaml")}
+    assert {path for path in named if path.endswith(".yaml")} == files
+    assert "docs/scaling.md" in (ROOT / "README.md").read_text()
+
+
+@pytest.mark.parametrize("program", ["train.py", "evaluate.py", "-m dataset_builders build", "-m hub_models plan"])
+def test_every_flag_exists(program: str) -> None:
+    lines = [line for line in COMMANDS + re.findall(r"`(python -m [^`]+)`", PAGE) if program in line]
+    flags = {flag for line in lines for flag in re.findall(r"--[a-z][a-z-]+", line.split(program, 1)[1])}
+    assert flags
+    command = [sys.executable, *program.split(), "--help"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert [flag for flag in flags if flag not in done.stdout] == []
+
+
+def test_every_flag_of_accelerate_exists_and_the_recipes_fit() -> None:
+    known = {option for action in launch_command_parser()._actions for option in action.option_strings}
+    launched = [line for line in COMMANDS if line.startswith("accelerate launch")]
+    flags = {f for line in launched for f in re.findall(r"--\w+", re.split(r"train\.py|evaluate\.py", line)[0])}
+    assert len(launched) == 4 and flags <= known
+    for line, processes in ((launched[0], 8), (launched[1], 8), (launched[2], 16)):
+        overrides = re.findall(r"--set (\S+)", line)
+        recipe = load_recipe(re.findall(r"--recipe (\S+)", line)[0], overrides)
+        assert recipe.per_device_batch(processes) >= 1
+
+
+def test_the_indexes_are_those_that_there_are() -> None:
+    table = re.findall(r"^\| `([^`]+)`(?:, with `cache_dir=`)? \|", PAGE, re.M)
+    assert {name.split(":")[0] for name in table if ".yaml" not in name and name != "index="} == {
+        name.rstrip(":") for name in INDEXES
+    }
+    assert f"`{TOKEN}`" in PAGE
+
+
+def test_the_recall_table_is_that_of_the_results_file() -> None:
+    for row in json.loads((ROOT / "benchmarks" / "results" / "quantised.json").read_text()):
+        label = row["index"] + (f", {row['candidates']:,} candidates" if row["candidates"] else "")
+        said = (f"{row['vectors']}, {row['documents']:,}", label, *(f"{row[f'recall_at_{k}']:.3f}" for k in (10, 100)))
+        assert f"| {' | '.join(said)} |" in PAGE
+    assert "benchmarks.quantised" in PAGE
+
+
+# -- the growth figure ---------------------------------------------------------------------------------------------
+
+
+def points(power: float) -> list[dict[str, object]]:
+    return [
+        {"stage": "bm25", "n": n, "seconds": {"BM25 index": 2e-5 * n**power}, "mib": 0.5 * n / 1000}
+        for n in (1_000, 10_000, 100_000, 1_000_000)
+    ]
+
+
+@pytest.mark.parametrize("power", [1.0, 2.0])
+def test_the_slope_of_a_power_is_its_exponent(power: float) -> None:
+    time, memory = scale.fitted(points(power))
+    assert (time["name"], memory["name"]) == ("growth of BM25 index, time", "growth of bm25, memory")
+    assert time["ours"] == time["ratio"] == pytest.approx(power) and memory["ours"] == pytest.approx(1.0)
+    assert (time["theirs"], time["bound"]) == (1.0, "<= 1.15")
+
+
+def test_small_sizes_have_no_slope() -> None:
+    assert [row["ratio"] for row in scale.fitted(points(1.0)[:2])] == [None, None]
+
+
+def test_the_figure_says_what_is_synthetic_and_repeats(tmp_path: Path) -> None:
+    found = points(1.0)
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        scale.draw(found, scale.fitted(found), folder)
+    assert (tmp_path / "a" / "scale.svg").read_bytes() == (tmp_path / "b" / "scale.svg").read_bytes()
+    assert (tmp_path / "a" / "scale.png").exists()
+
+
+def test_drawn_vectors_and_texts_are_seeded_and_of_the_size_asked_for() -> None:
+    vectors = scale.drawn(25, seed=3)
+    assert vectors.shape == (25, scale.WIDTH) and (vectors == scale.drawn(25, seed=3)).all()
+    assert abs((vectors**2).sum(axis=1) - 1).max() < 1e-5
+    texts = scale.texts(7)
+    assert texts == scale.texts(7) != scale.texts(7, seed=1) and {len(t.split()) for t in texts} == {scale.WORDS}
+
+
+def test_a_point_is_measured_in_a_process_of_its_own() -> None:
+    point = scale.in_a_child("bm25", 1_000)
+    assert point["seconds"]["BM25 index"] > 0 and point["mib"] > 0
+    with pytest.raises(RuntimeError, match="nothing at 1000 failed"):
+        scale.in_a_child("nothing", 1_000)

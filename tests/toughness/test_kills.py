@@ -1,0 +1,150 @@
+"""kill -9 at drawn points: nothing is half-written, a rerun finishes, and ends with the same bytes.
+
+A process dies before a drawn change of the file system, in the middle of a drawn byte of a file, or while it stands at
+a drawn request to the Hub: no clock decides, and a seed repeats the points. `make test-all` kills as often as
+CONTRIBUTING.md says, the default tests a few times.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.dataset_builders.publisher import NAME, claims
+from tests.endpoint import Endpoint
+from tests.hub.faults import Hold
+from tests.toughness.commands import BUILD, ENCODE, EVALUATE, GENERATE, TRAIN, Command
+from tests.toughness.endings import Ending
+from tests.toughness.place import Place
+from tests.toughness.workshop import Workshop
+
+KILLED = (-signal.SIGKILL, -signal.SIGXFSZ)
+REPO = f"org/{NAME}"
+
+
+def endings(seed: int, place: Place) -> Iterator[tuple[bool, Ending]]:
+    """Drawn: from an empty folder or a full one, and where; every third in the middle of a file."""
+    draw = random.Random(seed)
+    while True:
+        renewed = place.command.renews and draw.random() < 0.5
+        if draw.random() < 1 / 3:
+            # Small files are many: the logarithm of the length is drawn.
+            yield renewed, Ending("kill-bytes", at=int(place.bytes[renewed] ** draw.random()))
+        else:
+            yield renewed, Ending("kill", at=draw.randint(1, place.changes[renewed]))
+
+
+def kill(command: Command, times: int, seed: int, workshop: Workshop, model: Endpoint, folder: Path) -> None:
+    place = Place(folder, workshop, command, model.base_url)
+    killed = 0
+    for _, (renewed, ending) in zip(range(2 * times), endings(seed, place), strict=False):
+        place.start_again(renewed=renewed)
+        model.bodies.clear()
+        done = place.go(ending)
+        assert done.code in (*KILLED, 0), done.output
+        if done.code == 0:
+            continue  # it was through before
+        killed += 1
+        said = f"{command.name} {ending}, renewed {renewed}"
+        command.check(place.folder / "out")
+        place.run()
+        found = command.state(place.folder)
+        differing = {name for name in found.keys() | place.wanted.keys() if found.get(name) != place.wanted.get(name)}
+        assert not differing, f"{said}: {sorted(differing)}"
+        if command is GENERATE:
+            asked = [body["messages"][-1]["content"] for body in model.bodies]
+            assert len(asked) - len(set(asked)) <= 3, f"{said}: asked again, and more than were under way"
+        if killed == times:
+            return
+    raise AssertionError(f"{command.name}: only {killed} of {times} were killed")
+
+
+def _times(command: Command, many: int, few: int | None = None) -> list[object]:
+    default = [] if few is None else [pytest.param(command, few, 0, id=f"{command.name}-{few}")]
+    return [*default, pytest.param(command, many, 1, id=f"{command.name}-{many}", marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize(
+    ("command", "times", "seed"),
+    [
+        *_times(BUILD, 50, 2),
+        *_times(GENERATE, 50, 2),
+        *_times(ENCODE, 10, 2),
+        *_times(TRAIN, 10),
+        *_times(EVALUATE, 10),
+    ],
+)
+def test_killed_anywhere_it_finishes_with_the_same_bytes(
+    command: Command, times: int, seed: int, workshop: Workshop, model: Endpoint, tmp_path: Path
+) -> None:
+    kill(command, times, seed, workshop, model, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("times", "seed"), [pytest.param(2, 0), pytest.param(50, 1, marks=pytest.mark.slow)], ids=["2", "50"]
+)
+def test_a_killed_publish_leaves_the_old_or_the_new_release(
+    times: int, seed: int, workshop: Workshop, tmp_path: Path
+) -> None:
+    hub, draw, data = workshop.hub, random.Random(seed), tmp_path / "my.jsonl"
+    key, count = ("dataset", REPO), tmp_path / "count"
+
+    def publish(tag: str, ending: Ending | None = None) -> int:
+        argv = ("publish", NAME, "--org", "org", "--source", data, "--tag", tag)
+        done = workshop.run(*argv, read_back=False, ending=ending)
+        assert done.code in (*KILLED, 0), done.output
+        return done.code
+
+    hub.store.repos.pop(key, None)
+    claims(data, ("one", "two", "three", "four"))
+    assert publish("v0") == 0
+    first = copy.deepcopy(hub.repo(*key))
+    hub.log.clear()
+    claims(data, ("new", "two", "three", "four"))
+    assert publish("v1", Ending("count", into=str(count))) == 0
+    requests, changes = len(hub.log.entries), int(count.read_text())
+    outcomes: set[str] = set()
+    killed = 0
+    for turn in range(2 * times):
+        claims(data, (f"turn {turn} of {seed}", "two", "three", "four"))  # what the Hub has seen is not sent again
+        renewed = draw.random() < 0.5
+        hub.store.repos.pop(key)
+        if renewed:
+            hub.store.repos[key] = copy.deepcopy(first)
+        kind = draw.choice(["change", "bytes", "request", "answer"])
+        if kind == "change":
+            code = publish("v1", Ending("kill", at=draw.randint(1, changes)))
+        elif kind == "bytes":
+            code = publish("v1", Ending("kill-bytes", at=int(20_000 ** draw.random())))
+        else:
+            hold = hub.faults.add("*", "", Hold(done=kind == "answer"), nth=draw.randint(1, requests))
+            argv = ("publish", NAME, "--org", "org", "--source", data, "--tag", "v1")
+            running = workshop.start(*argv, read_back=False)
+            with hold.held():
+                running.kill()
+                code = running.wait().code
+        if code == 0:
+            continue
+        killed += 1
+        there = hub.store.repos.get(key)
+        stopped = {} if there is None else dict(there.head.files)
+        assert publish("v1") == 0
+        after = hub.repo(*key)
+        new = dict(after.head.files)
+        nothing = {".gitattributes": new[".gitattributes"]}
+        assert stopped in ({}, nothing, first.head.files, new), f"{kind}: a mixture"
+        assert after.tags["v1"] == after.head.oid
+        assert len(after.commits) == (3 if renewed else 2), f"{kind}: commits for nothing"
+        hub.store.repos.pop(key)
+        assert publish("v1") == 0
+        assert hub.repo(*key).head.files == new, f"{kind}: other bytes than an unbroken release"
+        outcomes.add("new" if stopped == new else "old")
+        if killed == times:
+            break
+    assert killed == times
+    assert times < 10 or outcomes == {"old", "new"}
