@@ -23,7 +23,7 @@ export GRADIO_ANALYTICS_ENABLED    := 0
 export TOKENIZERS_PARALLELISM      := false
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart demo screenshots rehearse bench scale test test-all lint clean
+.PHONY: help quickstart demo screenshots rehearse scale bench test test-all lint clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dataset_builders.lexical import BM25
 from dataset_builders.text import check_text
-from hub_models.retrieval.fusion import WHOLE_CORPUS_LIMIT, fuse, fuse_lists
+from hub_models.retrieval.fusion import WHOLE_CORPUS_LIMIT, fuse, fuse_candidates
 
 Float64 = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -37,6 +37,9 @@ class Hit:
     dense: float
     bm25: float
     score: float
+
+
+_STRIDE = 64  # of a sample of scores
 
 
 class Documents:
@@ -98,30 +101,34 @@ class Documents:
         """
         if depth is None:
             return fuse(dense, bm25, weight)
-        of_dense, of_bm25 = self._candidates(dense, depth), self.matching(bm25, depth)
-        fused = fuse_lists(
-            {self.ids[i]: float(dense[i]) for i in of_dense}, {self.ids[i]: float(bm25[i]) for i in of_bm25}, weight
-        )
-        score = np.full(len(dense), -np.inf)
-        for i in {*of_dense, *of_bm25}:
-            score[i] = fused.get(self.ids[i], -np.inf)
-        return score
+        return fuse_candidates(dense, bm25, self.best(dense, depth), self.matching(bm25, depth), weight)
 
     def matching(self, bm25: Float64, depth: int) -> list[int]:
         """The places of the ``depth`` best documents that hold a word of the query."""
-        return self._candidates(np.where(bm25 > 0, bm25, -np.inf), depth)
-
-    def _candidates(self, scores: Float64, depth: int) -> list[int]:
-        """The places of the ``depth`` best finite scores."""
-        return [i for i in self.best(scores, depth) if scores[i] > -np.inf]
+        return self.best(np.where(bm25 > 0, bm25, -np.inf), depth)
 
     def best(self, scores: Float64, k: int) -> list[int]:
-        """The places of the ``k`` best scores: score descending, then id ascending."""
-        found = np.arange(len(scores))
-        if k < len(scores):  # a full sort of a large corpus costs more than the search
-            found = np.flatnonzero(scores >= np.partition(scores, len(scores) - k)[len(scores) - k])
+        """The places of the ``k`` best finite scores: score descending, then id ascending."""
+        found = _promising(scores, k)
+        if k < len(found):  # a full sort of a large corpus costs more than the search
+            near = scores[found]
+            found = found[near >= np.partition(near, len(near) - k)[len(near) - k]]
         order = np.lexsort((self.by_id[found], -scores[found]))[:k]
-        return [int(i) for i in found[order]]
+        places: list[int] = found[order].tolist()
+        return places
+
+
+def _promising(scores: Float64, k: int) -> NDArray[np.intp]:
+    """Places of finite scores among which the ``k`` best are, with all their ties: few, where a sample shows a score
+    that enough of them reach."""
+    sample = scores[::_STRIDE]
+    reached = 2 * k // _STRIDE + _STRIDE  # twice as many as there should be, and some
+    if reached < len(sample):
+        least = np.partition(sample, -reached)[-reached]
+        found = np.flatnonzero(scores >= least)
+        if least > -np.inf and len(found) >= k:
+            return found
+    return np.flatnonzero(scores > -np.inf)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
