@@ -311,7 +311,7 @@ def draw(points: list[dict[str, Any]], rows: list[dict[str, Any]], folder: Path)
     from hub_models.evaluation.figures import STYLE, save
 
     slopes = [row["ours"] for row in rows]
-    with plt.rc_context(STYLE):
+    with plt.rc_context(STYLE | {"text.parse_math": True}):  # powers of ten on the axes
         figure, panels = plt.subplots(1, 2, figsize=(10.5, 5.2), layout="constrained")
         for panel, unit, title in zip(panels, ("s", "MiB"), ("processor seconds", "MiB at most"), strict=True):
             lines = [(i, what, v) for i, ((what, u), v) in enumerate(series(points).items()) if u == unit]
