@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dataset_builders.choices import FROM_RANK, STYLE_NEIGHBOURS, STYLOMETRIC, Lens
+from dataset_builders.choices import FROM_RANK, STYLE_NEIGHBOURS, STYLOMETRIC, Lens, QueryForm
 from dataset_builders.terminal import print_any_text
 
 if TYPE_CHECKING:
@@ -69,6 +69,9 @@ def build(
     k: Annotated[int, typer.Option(min=1, help="Neighbours a document in the style graph.")] = STYLE_NEIGHBOURS,
     dose: Annotated[int | None, typer.Option(help="Edges of the style graph to draw; by default all.")] = None,
     random_graph: Annotated[bool, typer.Option("--random-graph", help="The control: positives at random.")] = False,
+    query_form: Annotated[
+        QueryForm, typer.Option(help="Query of a style pair: the anchor's style in words, or the anchor itself.")
+    ] = "description",
     approximate: Annotated[bool, typer.Option("--approximate", help="Approximate neighbours, for a million.")] = False,
     generate: Annotated[
         str | None, typer.Option(help="Model that writes new inversions, or oblique queries.", metavar="MODEL")
@@ -108,7 +111,7 @@ def build(
             alone = locked(out.with_name(f".{out.name}.generate.lock"))
         elif any(value is not None for value in (*asked.values(), cache)):
             raise ValueError("options of a language model without --generate MODEL")
-        options = Options(lens, documents, from_rank, vectors, k, dose, random_graph, approximate)
+        options = Options(lens, documents, from_rank, vectors, k, dose, random_graph, query_form, approximate)
         with alone as mine:
             if not mine:
                 raise ValueError(f"{out}: another build asks a language model for this folder; wait until it is done")

@@ -32,7 +32,7 @@ ROW_KINDS = ("obliq-queries", "obliq-style-pairs")
 """Kinds of oblique training rows."""
 _OPTIONS = {
     "obliq-queries": ("lens", "documents", "from_rank"),
-    "obliq-style-pairs": ("vectors", "k", "dose", "random_graph", "approximate", "from_rank"),
+    "obliq-style-pairs": ("vectors", "k", "dose", "random_graph", "query_form", "approximate", "from_rank"),
 }
 
 

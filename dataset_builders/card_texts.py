@@ -193,6 +193,7 @@ def _rows_made(build: Build) -> list[str]:
             f"The graph: specialist `{named}`, each document with {facts.get('k', 'an unrecorded number of')} "
             f"neighbours, {graph}; {facts.get('dose') or 'all'} of {facts.get('edges', 'its')} edges, drawn uniformly "
             f"with the seed {facts['seed']}. No neighbour of an anchor is a negative for it."
+            + (" A query is the anchor itself." if facts.get("query_form") == "passage" else "")
         )
     if facts.get("generator"):
         lines.append(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final, Literal
 
 Lens = Literal["descriptive", "analogue", "tip_of_tongue", "style", "generic"]
+QueryForm = Literal["description", "passage"]
+"""What asks in a style pair: its anchor's style in words (O equation 6), or its anchor itself."""
 FROM_RANK: Final = 20
 """O does not say from which BM25 rank; this is that of ReasonIR, whose row format O takes over. Counted from 0."""
 STYLE_NEIGHBOURS: Final = 3

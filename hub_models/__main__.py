@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import logging
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from dataset_builders.terminal import print_any_text
-from hub_models import release_commands
-
-
-class StudyFamily(StrEnum):
-    stance = "stance"
-
-
-class StudySplit(StrEnum):
-    test = "test"
-    validation = "validation"
-
+from hub_models import release_commands, study_commands
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 
 app.add_typer(release_commands.app)
+app.add_typer(study_commands.app, name="study")
 
 
 @app.callback()
@@ -197,52 +187,6 @@ def encode(
             typer.echo(f"{out}: {vectors.shape[0]} x {vectors.shape[1]}, by {processes} process(es)")
     except (ValueError, OSError) as error:
         raise _told(error) from None
-
-
-@app.command()
-def study(
-    family: Annotated[StudyFamily, typer.Argument(help="What is studied.")],
-    out: Annotated[Path, typer.Option(file_okay=False, help="Folder for everything; a killed study goes on in it.")],
-    recipe: Annotated[str, typer.Option(help="Name of a recipe, or a YAML file.")] = "stance-minilm",
-    curricula: Annotated[
-        str, typer.Option(help="Configs of the triplets, with commas.")
-    ] = "homogeneous,mixed,mixed_aug",
-    also: Annotated[
-        list[str] | None,
-        typer.Option(metavar="'NAME: KEY=VALUE …'", help="A further system: the recipe with these overrides."),
-    ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Trainings of each system, with the seeds 0, 1, …")] = 3,
-    source: Annotated[
-        str | None, typer.Option(help="Train on this source and evaluate on it too; by default the recipe's own data.")
-    ] = None,
-    data: Annotated[Path | None, typer.Option(exists=True, help="The data of --source: a file or folder.")] = None,
-    evaluate: Annotated[
-        list[str] | None,
-        typer.Option(metavar="SOURCE=PATH", help="A further evaluation set, besides the embedded sample."),
-    ] = None,
-    split: Annotated[StudySplit, typer.Option(help="Which claims to ask about.")] = StudySplit.test,
-    hybrid: Annotated[
-        str, typer.Option(help="Weights of BM25 beside the dense scores, with commas; '' for none.")
-    ] = "0.1,0.15,0.2",
-    quick: Annotated[bool, typer.Option("--quick", help="100 steps and one seed: does everything work?")] = False,
-    overrides: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE")] = None,
-) -> None:
-    """Train every curriculum with the same budget, measure all on all sets, and report it as the paper's tables do."""
-    import shlex
-    import sys
-
-    from hub_models.evaluation import study as studies
-
-    try:
-        written = studies.study_stance(
-            out, recipe, studies.parse_systems(curricula, also or []), seeds=1 if quick else seeds, source=source,
-            data=data, further=evaluate or [], split=split.value, hybrid=hybrid, quick=quick,
-            overrides=overrides or [], command=shlex.join(["python", "-m", "hub_models", *sys.argv[1:]]),
-        )  # fmt: skip
-    except (ValueError, OSError, RuntimeError) as error:
-        raise _told(error) from None
-    for path in written:
-        typer.echo(path)
 
 
 @app.command()

@@ -11,6 +11,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from dataset_builders.choices import QueryForm
 from dataset_builders.generate import LanguageModel
 from dataset_builders.instructions import OBLIQUE_INSTRUCTIONS
 from dataset_builders.negatives import FROM_RANK, Miner
@@ -39,6 +40,8 @@ class Options:
         k: Neighbours a document.
         dose: Edges to draw; all, if null.
         random_graph: The control: positives drawn at random.
+        query_form: Of style pairs. ``description``: the anchor's style in words (O equation 6); ``passage``: the
+            anchor's own text, as the queries of the writing task are.
         approximate: Search neighbours approximately.
     """
 
@@ -49,6 +52,7 @@ class Options:
     k: int = K
     dose: int | None = None
     random_graph: bool = False
+    query_form: QueryForm = "description"
     approximate: bool = False
 
 
@@ -162,8 +166,8 @@ def _negatives(ids: Sequence[str], miner: Miner) -> list[Row]:
 
 
 def pair_rows(documents: list[Document], model: LanguageModel | None, options: Options, seed: int) -> Made:
-    """One row an edge of the style graph over the writing documents: the description of the anchor's style, the
-    neighbour, and the hard negatives of the neighbour (O equation 6).
+    """One row an edge of the style graph over the writing documents: the description of the anchor's style, or the
+    anchor itself, the neighbour, and the hard negatives of the neighbour (O equation 6).
 
     No negative is the anchor, one of its neighbours, or a part of the same longer text as anchor or positive. Known
     attributes are not looked at: the graph has to do without them.
@@ -171,16 +175,20 @@ def pair_rows(documents: list[Document], model: LanguageModel | None, options: O
     Args:
         documents: Those of other tasks are passed over.
         model: Describes the anchors drawn; without one, the descriptions that the documents have are taken.
-        options: ``vectors``, ``k``, ``dose``, ``random_graph``, ``approximate``, ``from_rank``.
+        options: ``vectors``, ``k``, ``dose``, ``random_graph``, ``query_form``, ``approximate``, ``from_rank``.
         seed: Of every draw.
 
     Raises:
         FileNotFoundError: If there is no such file of vectors.
-        ValueError: If there are no writing documents, for what `embed`, `style_graph` and `draw_edges` refuse, or if
-            an anchor has no description.
+        ValueError: If there are no writing documents, for what `embed`, `style_graph` and `draw_edges` refuse, if an
+            anchor has no description, or if there is a model and nothing to describe.
         GenerationError: If the model cannot be asked.
     """
     own = {d.document_id: d for d in documents if d.task == "writing"}
+    if options.query_form == "passage" and model is not None:
+        raise ValueError(
+            "got --query-form passage and --generate: passages need no description; leave one of them out"
+        )
     if not own:
         raise ValueError("got no document of the task writing; style pairs are made of these alone")
     texts = {i: d.text for i, d in own.items()}
@@ -205,7 +213,12 @@ def pair_rows(documents: list[Document], model: LanguageModel | None, options: O
     ]
     if options.random_graph:
         edges = randomise(edges, ids, negatives, seed)
-    queries, stages = _styles([own[i] for i in dict.fromkeys(edge.anchor for edge in edges)], model)
+    anchors = [own[i] for i in dict.fromkeys(edge.anchor for edge in edges)]
+    stages: dict[str, Written] = {}
+    if options.query_form == "passage":
+        queries = {d.document_id: d.text for d in anchors}
+    else:
+        queries, stages = _styles(anchors, model)
     rows = []
     for edge, mined in zip(edges, negatives, strict=True):
         if edge.anchor in queries:
@@ -267,6 +280,7 @@ def _graph_facts(options: Options, graph: Sequence[Edge]) -> dict[str, Any]:
         "edges": len(graph),
         "dose": options.dose,
         "random_graph": options.random_graph,
+        "query_form": options.query_form,
         "approximate": options.approximate,
         "from_rank": options.from_rank,
     }

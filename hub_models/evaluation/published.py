@@ -54,6 +54,26 @@ def oblique_tables(path: Path = OBLIQUE) -> dict[str, PublishedTable]:
 
 
 @dataclass(frozen=True, slots=True)
+class TeacherRow:
+    """A row of O table H.1: what the distillation rows are, NDCG@10 by task, and the words they were read from."""
+
+    source: str
+    cells: dict[str, float]
+    text: str
+
+
+def teacher_graph(path: Path = OBLIQUE) -> list[TeacherRow]:
+    """O table H.1; nothing where the file did not come along, as in an installed wheel."""
+    if not path.is_file():
+        return []
+    table = _content(path)["teacher_graph"]
+    return [
+        TeacherRow(row["source"], dict(zip(table["columns"], row["cells"], strict=True)), row["text"])
+        for row in table["rows"]
+    ]
+
+
+@dataclass(frozen=True, slots=True)
 class Cell:
     """A printed mean with its printed sample std over queries."""
 

@@ -10,38 +10,27 @@ import json
 import re
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
-from transformers import AutoTokenizer
 
 from dataset_builders.atomic import write_text
 from dataset_builders.schema import Split
 from dataset_builders.sources import sample
-from hub_models import training, training_data
+from hub_models import training_data
 from hub_models.evaluation.hybrid import Hybrid, parse_weights
 from hub_models.evaluation.named_tasks import Tasks, load_tasks
 from hub_models.evaluation.places import alone, check_writable
-from hub_models.evaluation.results import RESULTS_NAME, Results
-from hub_models.evaluation.run import evaluate_model
-from hub_models.evaluation.study_results import ZERO_SHOT, StudyResults, Training, aggregate
+from hub_models.evaluation.results import RESULTS_NAME
+from hub_models.evaluation.study_cells import Cell, System, check_own, measure_base, run_cell
+from hub_models.evaluation.study_results import ZERO_SHOT, StudyResults, aggregate
 from hub_models.evaluation.variants import Variant
-from hub_models.manifest import Manifest
-from hub_models.recipe import DataEntry, Recipe, load_recipe
+from hub_models.recipe import DataEntry, load_recipe
 
 QUICK_STEPS = 100
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
-
-
-@dataclass(frozen=True, slots=True)
-class System:
-    """One way of training: a name and what it changes in the recipe."""
-
-    name: str
-    overrides: tuple[str, ...]
 
 
 def parse_systems(curricula: str, further: Iterable[str] = ()) -> list[System]:
@@ -88,22 +77,6 @@ def check_source(source: str | None, data: Path | None) -> None:
         raise ValueError(f"got --data {data} without its name, wanted --source NAME beside it")
     if data is None and source not in (None, sample.NAME):
         raise ValueError(f"got --source {source} without data, wanted --data PATH beside it")
-
-
-def check_own(path: Path) -> None:
-    """Refuse to write over what is no study's results.
-
-    Raises:
-        ValueError: If there is another file.
-    """
-    if path.exists():
-        try:
-            StudyResults.read(path)
-        except ValueError:
-            raise ValueError(
-                f"{path}: got a file that is no study's results, which this one would replace; move it or give "
-                "another --out"
-            ) from None
 
 
 def sets_at_hand(source: str | None, data: Path | None, further: Sequence[str], split: Split) -> Tasks:
@@ -196,19 +169,6 @@ def study_stance(
     return [out / "report.md", out / RESULTS_NAME, *pictures]
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One training and its evaluation."""
-
-    system: System
-    recipe: Recipe
-    rows: training_data.TrainingSet
-
-    @property
-    def name(self) -> str:
-        return f"{self.system.name}-seed{self.recipe.seed}"
-
-
 def plan_cells(
     recipe: str,
     systems: Sequence[System],
@@ -283,24 +243,14 @@ def run_study(
         OSError: If something cannot be written.
     """
     base = cells[0].recipe
-    zero_shot = out / "cells" / ZERO_SHOT
-    folders: dict[str, list[Path]] = {ZERO_SHOT: [zero_shot]}
+    folders: dict[str, list[Path]] = {ZERO_SHOT: [out / "cells" / ZERO_SHOT]}
     trainings = []
-    evaluate_model(base.base, tasks, out=zero_shot, ablation=ablation, query_template=base.query_template)
-    measured = Results.read(zero_shot / RESULTS_NAME)
-    if None not in (measured.model.revision, base.base_revision) and measured.model.revision != base.base_revision:
-        raise ValueError(
-            f"the base {base.base} was measured at {measured.model.revision}, which its name stands for here; the "
-            f"recipe pins {base.base_revision}: set base_revision to the one that is at hand"
-        )
+    measured = measure_base(base, tasks, out, ablation=ablation)
     with logging_redirect_tqdm():
         for cell in tqdm(cells, desc="study", unit=" cells"):
-            folder = out / "cells" / cell.name
-            run = training.train(cell.recipe, out / "runs" / cell.name)
-            baseline = str(zero_shot / RESULTS_NAME)
-            evaluate_model(str(run), tasks, out=folder, baseline=baseline, variants=variants, ablation=ablation)
+            folder, trained = run_cell(cell, tasks, out, variants=variants, ablation=ablation)
             folders.setdefault(cell.system.name, []).append(folder)
-            trainings.append(_training(cell, run))
+            trainings.append(trained)
     results = StudyResults(
         recipe=base.name,
         base=base.base,
@@ -316,28 +266,3 @@ def run_study(
     )
     results.write(out / RESULTS_NAME)
     return results
-
-
-def _training(cell: Cell, run: Path) -> Training:
-    manifest = Manifest.read(run)
-    return Training(
-        system=cell.system.name,
-        seed=cell.recipe.seed,
-        overrides=list(cell.system.overrides),
-        rows=len(cell.rows.triplets),
-        steps=manifest.steps,
-        tokens=count_tokens(cell.recipe, cell.rows),
-        train_loss=manifest.train_loss,
-        adapter_sha256=manifest.adapter_sha256,
-    )
-
-
-def count_tokens(recipe: Recipe, rows: training_data.TrainingSet) -> int:
-    """Tokens of anchors, positives and negatives over all epochs, cut at ``max_seq_length``, without padding."""
-    tokenizer = AutoTokenizer.from_pretrained(recipe.base, revision=recipe.base_revision, trust_remote_code=False)
-    columns = rows.columns(recipe.query_template, recipe.negatives_per_anchor)
-    texts = [text for name in columns.column_names for text in columns[name][:]]
-    distinct = list(dict.fromkeys(texts))
-    found = tokenizer(distinct, truncation=True, max_length=recipe.max_seq_length)["input_ids"]
-    length = {text: len(ids) for text, ids in zip(distinct, found, strict=True)}
-    return round(recipe.epochs * sum(length[text] for text in texts))

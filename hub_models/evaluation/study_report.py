@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hub_models.evaluation.published import CURRICULUM_OF, Cell, StanceRow, stance_rows
-from hub_models.evaluation.results import Comparison
 from hub_models.evaluation.stance_ranking import ORACLE, TOPIC
 from hub_models.evaluation.study_results import ZERO_SHOT, Spread, StudyResults, StudyRun, StudyTask
+from hub_models.evaluation.study_text import budget, difference_text, made_by, spread_text, verdict
 
 COLUMNS = {
     "ndcg_at_10": "NDCG@10",
@@ -49,7 +49,7 @@ def report(study: StudyResults, figures: Sequence[str] = ()) -> str:
         figures: Paths of pictures relative to the page.
     """
     lines = [f"# {study.recipe}: what each curriculum teaches", ""]
-    lines += [*_head(study), "", *_budget(study)]
+    lines += [*_head(study), "", *budget(study, label, "triplets")]
     for name, task in study.tasks.items():
         lines += ["", f"## {name}", "", _sizes(study, task), "", *_claims(task), ""]
         lines += [*retrieval_table(task), "", *_ceilings(task), "", *_pairs(task), ""]
@@ -64,10 +64,7 @@ def _head(study: StudyResults) -> Iterator[str]:
         steps = max(t.steps for t in study.trainings)
         yield f"**A quick study, of {steps} steps and one seed: it shows that everything works, not what is better.**"
         yield ""
-    revision = f" @ {study.base_revision[:8]}" if study.base_revision else ""
-    yield f"Base {study.base}{revision}, {len(study.seeds)} seed(s), split {study.split}. Made by"
-    yield ""
-    yield f"    {study.command}"
+    yield from made_by(study)
     yield ""
     yield (
         "A cell is the mean over the seeds ± the sample std over the seeds; the base has none, nor has a single "
@@ -75,15 +72,6 @@ def _head(study: StudyResults) -> Iterator[str]:
         "is **bold**, the best of its group <ins>underlined</ins>. Intervals are 95 %, over claims drawn anew, of the "
         "difference between two systems that are each averaged over their seeds."
     )
-
-
-def _budget(study: StudyResults) -> Iterator[str]:
-    yield "| trained | seed | triplets | steps | tokens encoded | mean loss | differs from the recipe by |"
-    yield "|---|---|---|---|---|---|---|"
-    for t in study.trainings:
-        loss = "n/a" if t.train_loss is None else f"{t.train_loss:.3f}"
-        overrides = ", ".join(f"`{o}`" for o in t.overrides)
-        yield f"| {label(t.system)} | {t.seed} | {t.rows:,} | {t.steps:,} | {t.tokens:,} | {loss} | {overrides} |"
 
 
 def _sizes(study: StudyResults, task: StudyTask) -> str:
@@ -112,7 +100,7 @@ def _claims(task: StudyTask) -> Iterator[str]:
     if found:
         yield (
             f"- **Topical collapse.** The homogeneous curriculum changes the share of the right stance on another "
-            f"claim by {_difference(found)}: {_verdict(found, 'more of it, as S reports', 'less of it')}."
+            f"claim by {difference_text(found)}: {verdict(found, 'more of it, as S reports', 'less of it')}."
         )
     for name in dict.fromkeys(s for s in systems if s not in (ZERO_SHOT, "homogeneous")):
         pair = task.pair(name, "homogeneous")
@@ -120,24 +108,10 @@ def _claims(task: StudyTask) -> Iterator[str]:
         stance = pair.difference("overall", "hard_at_r") if pair else None
         if semi and stance:
             yield (
-                f"- **Cure by {label(name)}?** Against homogeneous semi-hard {_difference(semi)} "
-                f"({_verdict(semi, 'worse', 'better')}), hard {_difference(stance)} "
-                f"({_verdict(stance, 'worse', 'better')})."
+                f"- **Cure by {label(name)}?** Against homogeneous semi-hard {difference_text(semi)} "
+                f"({verdict(semi, 'worse', 'better')}), hard {difference_text(stance)} "
+                f"({verdict(stance, 'worse', 'better')})."
             )
-
-
-def _verdict(found: Comparison, positive: str, negative: str) -> str:
-    if not found.excludes_zero:
-        return "no clear difference"
-    return positive if found.delta > 0 else negative
-
-
-def _difference(found: Comparison | None) -> str:
-    if found is None:
-        return ""
-    if found.low is None or found.high is None:
-        return f"{found.delta:+.3f}"
-    return f"{found.delta:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
 
 
 # -- S tables 2-19 -------------------------------------------------------------------------------------------------
@@ -203,13 +177,6 @@ def _best(values: Sequence[float | None], metric: str) -> float:
     return max(known) if metric in HIGHER_IS_BETTER else min(known)
 
 
-def spread_text(found: Spread | None) -> str:
-    """``0.598 ± 0.004``, without the spread where there is none."""
-    if found is None or found.mean is None:
-        return "n/a"
-    return f"{found.mean:.3f}" + ("" if found.spread is None else f" ± {found.spread:.3f}")
-
-
 def _ceilings(task: StudyTask) -> Iterator[str]:
     """What the stance oracle would reach, and what tuning costs in topic."""
     yield "| | stance oracle P@R | topic P@R, claim alone, both stances right | P@R, claim alone |"
@@ -228,7 +195,7 @@ def _pairs(task: StudyTask) -> Iterator[str]:
     yield f"| difference, overall | {' | '.join(COLUMNS.values())} |"
     yield "|---" * (1 + len(COLUMNS)) + "|"
     for pair in task.pairs:
-        cells = [_difference(pair.difference("overall", metric)) for metric in COLUMNS]
+        cells = [difference_text(pair.difference("overall", metric)) for metric in COLUMNS]
         yield f"| {label(pair.system)} − {label(pair.against)} | {' | '.join(cells)} |"
 
 

@@ -6,7 +6,7 @@ Every number is read off the results files and per-query values of the study's c
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -14,6 +14,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dataset_builders.atomic import write_bytes
+from hub_models.evaluation import stance_table
 from hub_models.evaluation.measured import Table
 from hub_models.evaluation.results import (
     RESULTS_NAME,
@@ -25,7 +26,6 @@ from hub_models.evaluation.results import (
     TaskResult,
     read_per_query,
 )
-from hub_models.evaluation.stance_table import COMPARED, compare
 
 ZERO_SHOT = "zero-shot"
 
@@ -65,13 +65,30 @@ class Spread(_Part):
         )
 
 
+class FirstDocuments(_Part):
+    """How many documents come first for some query, and the share of queries for which the same one does: an encoder
+    that collapsed has few, and one that comes first for most (O H.1)."""
+
+    distinct: int
+    largest_share: float
+
+
 class StudyRun(_Part):
-    """One way of searching with one system, over its seeds."""
+    """One way of searching with one system, over its seeds.
+
+    Attributes:
+        system: Its name.
+        strategy: The way.
+        params: How it was set.
+        slices: Slice to metric to its values.
+        first: Of each seed, where its task keeps the documents that come first.
+    """
 
     system: str
     strategy: Strategy
     params: dict[str, Any]
     slices: dict[str, dict[str, Spread]]
+    first: list[FirstDocuments | None] = []
 
     def value(self, slice_name: str, metric: str) -> Spread | None:
         """A metric of a slice, or None where it was not measured."""
@@ -164,13 +181,27 @@ class StudyResults(_Part):
             raise ValueError(f"{path}: no results file of a study ({places}); run the study anew") from None
 
 
-def aggregate(cells: Mapping[str, Sequence[Path]], tasks: Sequence[str]) -> dict[str, StudyTask]:
+Compare = Callable[[Table, Table, str], list[Comparison]]
+"""A table, a baseline's, and the baseline's name, to the differences between them."""
+
+
+def aggregate(
+    cells: Mapping[str, Sequence[Path]],
+    tasks: Sequence[str],
+    *,
+    compare: Compare = stance_table.compare,
+    metrics: Sequence[str] = stance_table.COMPARED,
+    against: Sequence[str] | None = None,
+) -> dict[str, StudyTask]:
     """Read the cells of a study and put them together.
 
     Args:
-        cells: System to the folders of its seeds' results; the systems in the order in which each is held against all
-            before it.
-        tasks: Their names.
+        cells: System to the folders of its seeds' results; the systems in the order in which each is held against
+            those before it.
+        tasks: Their names. A task that not all cells were asked is made of those that were.
+        compare: Holds two per-query tables of the tasks' family against each other.
+        metrics: Columns that are averaged over the seeds, as far as a table has them.
+        against: The systems that the others are held against, in that order; None for all.
 
     Raises:
         FileNotFoundError: If a cell's results or per-query values are not there.
@@ -179,17 +210,20 @@ def aggregate(cells: Mapping[str, Sequence[Path]], tasks: Sequence[str]) -> dict
     read = {name: [(folder, Results.read(folder / RESULTS_NAME)) for folder in cells[name]] for name in cells}
     found = {}
     for task in tasks:
-        first = next(iter(read.values()))[0][1].tasks[task]
-        runs = [run for system, seeds in read.items() for run in _runs(system, [r.tasks[task] for _, r in seeds])]
+        asked = {name: [(f, r.tasks[task]) for f, r in seeds if task in r.tasks] for name, seeds in read.items()}
+        asked = {name: seeds for name, seeds in asked.items() if seeds}
+        first = next(iter(asked.values()))[0][1]
+        runs = [run for system, seeds in asked.items() for run in _runs(system, [result for _, result in seeds])]
         tables = {
-            system: mean_table([_dense_table(folder, results.tasks[task]) for folder, results in seeds])
-            for system, seeds in read.items()
+            system: mean_table([_dense_table(folder, result) for folder, result in seeds], metrics)
+            for system, seeds in asked.items()
         }
         names = list(tables)
         pairs = [
             Pair(system=name, against=other, compare=compare(tables[name], tables[other], other))
             for i, name in enumerate(names)
             for other in names[:i]
+            if against is None or other in against
         ]
         found[task] = StudyTask(
             dataset=first.dataset, revision=first.revision, counts=_shared(first.counts), runs=runs, pairs=pairs
@@ -209,8 +243,22 @@ def _runs(system: str, seeds: Sequence[TaskResult]) -> list[StudyRun]:
         same = [other.run(run.strategy, run.params) for other in seeds]
         whole = [r for r in same if r is not None]
         if len(whole) == len(seeds):
-            found.append(StudyRun(system=system, strategy=run.strategy, params=run.params, slices=_over_seeds(whole)))
+            found.append(
+                StudyRun(
+                    system=system,
+                    strategy=run.strategy,
+                    params=run.params,
+                    slices=_over_seeds(whole),
+                    first=[_first(r) for r in whole],
+                )
+            )
     return found
+
+
+def _first(run: RunResult) -> FirstDocuments | None:
+    if "top1_distinct" not in run.diagnostics:
+        return None
+    return FirstDocuments(distinct=run.diagnostics["top1_distinct"], largest_share=run.diagnostics["top1_max_share"])
 
 
 def _over_seeds(runs: Sequence[RunResult]) -> dict[str, dict[str, Spread]]:
@@ -228,8 +276,8 @@ def _dense_table(folder: Path, task: TaskResult) -> Table:
     return {name: column.to_numpy() for name, column in zip(table.column_names, table.columns, strict=True)}
 
 
-def mean_table(tables: Sequence[Table]) -> Table:
-    """The compared metrics of each query, averaged over tables whose rows may stand in any order.
+def mean_table(tables: Sequence[Table], metrics: Sequence[str] = stance_table.COMPARED) -> Table:
+    """The metrics of each query, averaged over tables whose rows may stand in any order.
 
     Raises:
         ValueError: If the tables do not hold the same queries.
@@ -245,9 +293,12 @@ def mean_table(tables: Sequence[Table]) -> Table:
                 f"{len(place.keys() & set(keys))} are the same; evaluate all on the same data and split"
             )
         matched.append(np.array([place[key] for key in keys]))
-    means = {m: np.mean([t[m][rows] for t, rows in zip(tables, matched, strict=True)], axis=0) for m in COMPARED}
+    there = [m for m in metrics if m in first]
+    means = {m: np.mean([t[m][rows] for t, rows in zip(tables, matched, strict=True)], axis=0) for m in there}
     return first | means
 
 
-def _keys(table: Table) -> list[tuple[str, str]]:
-    return list(zip(table["candidates"].tolist(), table["query_id"].tolist(), strict=True))
+def _keys(table: Table) -> list[tuple[str, ...]]:
+    """What tells the rows of a table apart: of stance tables, also in which corpus a query was asked."""
+    columns = [table[name].tolist() for name in ("candidates", "query_id") if name in table]
+    return list(zip(*columns, strict=True))

@@ -339,6 +339,19 @@ def test_style_rows_search_with_the_positive_and_spare_the_neighbours() -> None:
     assert len(dosed.rows) == 40 and {(r["anchor_id"], r["positive_id"]) for r in dosed.rows} < pairs
 
 
+def test_a_pair_may_ask_with_its_anchor() -> None:
+    own = {d.document_id: d.text for d in SAMPLE if d.task == "writing"}
+    passages = pair_rows(SAMPLE, None, Options(query_form="passage"), seed=0)
+    words = pair_rows(SAMPLE, None, Options(), seed=0)
+    assert all(row["query"] == own[row["anchor_id"]] for row in passages.rows)
+    assert [r | {"query": ""} for r in passages.rows] == [r | {"query": ""} for r in words.rows]
+    assert passages.facts == words.facts | {"query_form": "passage"}
+    bare = [replace(d, description=None, query=None, generator=None) for d in GOOD["writing"][:20]]
+    assert len(pair_rows(bare, None, Options(k=2, query_form="passage"), seed=0).rows) == 40
+    with endpoint(well) as server, pytest.raises(ValueError, match="passages need no description; leave one"):
+        pair_rows(bare, model_at(server), Options(k=2, query_form="passage"), seed=0)
+
+
 def test_only_the_anchors_that_were_drawn_are_described() -> None:
     bare = [replace(d, description=None, query=None, generator=None) for d in GOOD["writing"][:20]]
     with endpoint(well) as server:

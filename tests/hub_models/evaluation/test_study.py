@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from hub_models import training
 from hub_models.__main__ import app
-from hub_models.evaluation import study
+from hub_models.evaluation import study, study_cells
 from hub_models.evaluation.named_tasks import load_tasks
 from hub_models.evaluation.published import stance_rows
 from hub_models.evaluation.results import RESULTS_NAME, Comparison, Metric, Results
@@ -249,10 +249,10 @@ def test_quick_is_one_hundred_steps(recipe: Path) -> None:
 
 def test_tokens_are_counted_without_padding_and_for_each_epoch(recipe: Path) -> None:
     (cell,) = study.plan_cells(str(recipe), study.parse_systems("mixed"), seeds=1)
-    once = study.count_tokens(cell.recipe, cell.rows)
-    assert study.count_tokens(cell.recipe.model_copy(update={"epochs": 2.0}), cell.rows) == 2 * once
+    once = study_cells.count_tokens(cell.recipe, cell.rows)
+    assert study_cells.count_tokens(cell.recipe.model_copy(update={"epochs": 2.0}), cell.rows) == 2 * once
     short = cell.recipe.model_copy(update={"max_seq_length": 4})
-    assert study.count_tokens(short, cell.rows) == 4 * 3 * 8  # 8 rows of three texts, all longer than that
+    assert study_cells.count_tokens(short, cell.rows) == 4 * 3 * 8  # 8 rows of three texts, all longer than that
 
 
 # -- cells ---------------------------------------------------------------------------------------------------------
@@ -367,13 +367,13 @@ def test_a_file_that_is_no_study_is_not_written_over(tmp_path: Path, content: st
     assert [p.name for p in tmp_path.iterdir()] == ["results.json"]
     assert (tmp_path / "results.json").read_text() == content
     made_study().write(tmp_path / "results.json")
-    study.check_own(tmp_path / "results.json")  # a study that was killed goes on
-    study.check_own(tmp_path / "none.json")
+    study_cells.check_own(tmp_path / "results.json")  # a study that was killed goes on
+    study_cells.check_own(tmp_path / "none.json")
 
 
 def test_another_commit_of_the_base_than_the_recipe_pins_is_no_baseline(tmp_path: Path, recipe: Path) -> None:
     (cell,) = study.plan_cells(str(recipe), study.parse_systems("mixed"), seeds=1)
-    other = study.Cell(cell.system, cell.recipe.model_copy(update={"base_revision": "2" * 40}), cell.rows)
+    other = study_cells.Cell(cell.system, cell.recipe.model_copy(update={"base_revision": "2" * 40}), cell.rows)
     tasks = load_tasks(["mine-stance"], tmp_path / "mine.jsonl", "test")
     with pytest.raises(ValueError, match=f"was measured at {'1' * 40}.*pins {'2' * 40}: set base_revision"):
         study.run_study([other], tasks, tmp_path / "out", ablation=False)
