@@ -2,7 +2,7 @@
 
 Each point is measured in a process of its own, whose memory is its own then: the most that it had at a time, less what
 it had once everything was imported. Points stand in ``benchmarks/results/scale_points.json`` as soon as they are
-measured and are not measured twice; delete the file to begin anew. About 15 minutes on one idle core.
+measured and are not measured twice; delete the file to begin anew.
 
 Texts are made of the sample's words, as often as they are there. Up to 10,000 documents their vectors are those of
 all-MiniLM-L6-v2; above, and for all queries beside them, they are drawn: clusters of a thousand, 384 dimensions.
@@ -12,11 +12,8 @@ from __future__ import annotations
 
 import argparse
 import functools
-import gc
 import json
 import os
-import resource
-import subprocess
 import sys
 import tempfile
 import time
@@ -27,9 +24,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.measure import ROOT, child, memory, peak_memory, report
 from dataset_builders.atomic import write_text
 
-ROOT = Path(__file__).resolve().parent.parent
 POINTS = ROOT / "benchmarks" / "results" / "scale_points.json"
 FIGURES = ROOT / "benchmarks" / "figures"
 SIZES = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
@@ -53,9 +50,13 @@ def main() -> None:
     if asked.point:
         print(json.dumps(measured(asked.point[0], int(asked.point[1]))))
         return
+    os.environ.update({f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")})
     points = json.loads(asked.points.read_text()) if asked.points.exists() else []
-    points = [p for p in points if p["stage"] != "encoding" or encoded_file(p["n"]).exists()]
     there = {(p["stage"], p["n"]) for p in points}
+    for n in SIZES:  # vectors that are gone are made anew where they are still wanted
+        if not encoded_file(n).exists() and not {("dense", n), ("hybrid", n)} <= there:
+            points = [p for p in points if (p["stage"], p["n"]) != ("encoding", n)]
+            there.discard(("encoding", n))
     for n in (n for n in SIZES if n <= asked.most):
         for stage in (s for s in STAGES if (s, n) not in there and (s != "encoding" or n <= ENCODED)):
             points.append({"stage": stage, "n": n, **in_a_child(stage, n)})
@@ -63,21 +64,13 @@ def main() -> None:
             asked.points.parent.mkdir(parents=True, exist_ok=True)
             write_text(asked.points, json.dumps(points, indent=1) + "\n")
     rows = fitted(points)
-    for row in rows:
-        print(json.dumps(row))
-    if asked.out:
-        write_text(asked.out, json.dumps(rows, indent=1) + "\n")
+    report(rows, asked.out)
     draw(points, rows, asked.figures)
 
 
 def in_a_child(stage: str, n: int) -> dict[str, Any]:
-    """A point, measured in a process of its own, on one thread."""
-    threads = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")}
-    command = [sys.executable, "-m", "benchmarks.scale", "--point", stage, str(n)]
-    done = subprocess.run(command, cwd=ROOT, env=os.environ | threads, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{stage} at {n} failed: {done.stderr[-2000:]}")
-    point: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    """A point, measured in a process of its own."""
+    point: dict[str, Any] = child("benchmarks.scale", "--point", stage, n)
     return point
 
 
@@ -85,13 +78,10 @@ def measured(stage: str, n: int) -> dict[str, Any]:
     """What a child says: processor seconds of each of the stage's operations, and MiB beyond the imports."""
     operation = STAGES[stage]()
     words()
-    gc.collect()
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    before = pages * os.sysconf("SC_PAGE_SIZE")
-    times: Times = {}
+    before, times = memory(), Times()
     operation(n, times)
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return {"seconds": {k: round(v, 6) for k, v in times.items()}, "mib": round((most - before) / 2**20, 2)}
+    mib = (peak_memory() - before) / 2**20
+    return {"seconds": {k: round(v, 6) for k, v in times.items()}, "mib": round(mib, 2)}
 
 
 @contextmanager
@@ -321,7 +311,7 @@ def draw(points: list[dict[str, Any]], rows: list[dict[str, Any]], folder: Path)
     from hub_models.evaluation.figures import STYLE, save
 
     slopes = [row["ours"] for row in rows]
-    with plt.rc_context(STYLE):
+    with plt.rc_context(STYLE | {"text.parse_math": True}):  # powers of ten on the axes
         figure, panels = plt.subplots(1, 2, figsize=(10.5, 5.2), layout="constrained")
         for panel, unit, title in zip(panels, ("s", "MiB"), ("processor seconds", "MiB at most"), strict=True):
             lines = [(i, what, v) for i, ((what, u), v) in enumerate(series(points).items()) if u == unit]

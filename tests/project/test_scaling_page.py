@@ -110,5 +110,5 @@ def test_drawn_vectors_and_texts_are_seeded_and_of_the_size_asked_for() -> None:
 def test_a_point_is_measured_in_a_process_of_its_own() -> None:
     point = scale.in_a_child("bm25", 1_000)
     assert point["seconds"]["BM25 index"] > 0 and point["mib"] > 0
-    with pytest.raises(RuntimeError, match="nothing at 1000 failed"):
+    with pytest.raises(RuntimeError, match="--point nothing 1000 failed"):
         scale.in_a_child("nothing", 1_000)
