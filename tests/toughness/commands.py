@@ -109,6 +109,17 @@ def _run_inside(place: Path, version: int) -> None:
         shutil.copytree(made_run(), place / "out" / "run")
 
 
+def _to_tune(place: Path, version: int) -> None:
+    """A run in ``out/run``, and validation claims enough to tune it on."""
+    _run_inside(place, version)
+    rows = [
+        {"claim": f"Claim {n} holds.", "support": [f"Because {n} is so."], "attack": [f"But {n} is not so."]}
+        for n in ("one", "two", "three", "four", "five", "six")
+    ]
+    lines = [json.dumps(row | {"split": "validation"}) + "\n" for row in rows]
+    (place / "in" / "my.jsonl").write_text("".join(lines))
+
+
 def made_run() -> Path:
     """One trained run for all, made when it is first asked for."""
     if not _RUN:
@@ -282,7 +293,7 @@ CHECK = Command(
 TUNE = Command(
     "tune",
     lambda place, url: [*("tune", place / "out" / "run", "--tasks", "my-stance", "--data", place / "in" / "my.jsonl")],
-    _run_inside,
+    _to_tune,
     whole_json,
     renews=False,
 )
