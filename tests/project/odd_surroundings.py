@@ -36,6 +36,7 @@ def make(folder: Path) -> None:
 
     app(["build", "mine-stance-triplets", "--source", str(folder / CLAIMS), "--out", str(folder / "data")],
         standalone_mode=False)  # fmt: skip
+    assert (folder / "data" / "README.md").is_file()
     app(["check", "mine", "--data", str(folder / CLAIMS), "--out", str(folder / "check.json")],
         standalone_mode=False)  # fmt: skip
 
