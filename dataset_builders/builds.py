@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -155,7 +156,7 @@ def prepare(
     facts: dict[str, Any] = {
         "name": name,
         "seed": seed,
-        "arguments": {"triplets": triplets, "source": source.name if source else None},
+        "arguments": {"triplets": triplets, "source": _text_of(source)},
     }
     _check_options(name, kind, options or training.Options())
     if kind == "obliq-bench":
@@ -192,6 +193,11 @@ def prepare(
         generators,
         report,
     )
+
+
+def _text_of(source: Path | None) -> str | None:
+    """The name of a file as a text: where the locale is not UTF-8, Python hands over half surrogate pairs."""
+    return None if source is None else os.fsencode(source.name).decode("utf-8", "replace")
 
 
 def _oblique(name: str, prefix: str, facts: Mapping[str, Any]) -> Build:

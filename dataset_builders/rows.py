@@ -20,6 +20,7 @@ SUFFIXES = (".jsonl", ".parquet")
 LONGEST_LINE = 64 * 2**20
 """Bytes of a line of JSONL: a longer one is no row, and would be held in memory several times over."""
 
+_LONGEST_KEY = 1_000  # characters; errors name keys whole
 _MARK = b"\xef\xbb\xbf"  # the byte order mark that some editors put before UTF-8
 
 
@@ -129,6 +130,8 @@ def _object_only(value: Any, where: str) -> Row:
 
 def _object(pairs: list[tuple[str, Any]]) -> Row:
     row = dict(pairs)
+    if too_long := [key for key in row if len(key) > _LONGEST_KEY]:
+        raise ValueError(f"a key of {len(too_long[0]):,} characters is none: {shown(too_long[0])}")
     if len(row) < len(pairs):
         keys = [key for key, _ in pairs]
         raise ValueError(f"the keys {[key for key in row if keys.count(key) > 1]} stand twice in one object")

@@ -26,13 +26,18 @@ if os.environ.get("ODD_HOME"):
     pwd.getpwuid = _nobody  # type: ignore[assignment]
 
 
+CLAIMS = os.fsdecode("zölle.jsonl".encode())
+"""A name of this machine's file system, which may know ASCII alone: as a shell hands it over."""
+
+
 def make(folder: Path) -> None:
     """What needs no model."""
     from dataset_builders.__main__ import app
 
-    app(["build", "mine-stance-triplets", "--source", str(folder / "zölle.jsonl"), "--out", str(folder / "data")],
+    app(["build", "mine-stance-triplets", "--source", str(folder / CLAIMS), "--out", str(folder / "data")],
         standalone_mode=False)  # fmt: skip
-    app(["check", "mine", "--data", str(folder / "zölle.jsonl"), "--out", str(folder / "check.json")],
+    assert (folder / "data" / "README.md").is_file()
+    app(["check", "mine", "--data", str(folder / CLAIMS), "--out", str(folder / "check.json")],
         standalone_mode=False)  # fmt: skip
 
 
@@ -53,7 +58,7 @@ def learn(folder: Path) -> None:
     (folder / "texts.txt").write_text("Zölle schaden.\nשלום\n", encoding="utf-8")
     commands = [
         (app, ["encode", str(folder / "run"), str(folder / "texts.txt"), "--out", str(folder / "vectors.npy")]),
-        (evaluate, ["--model", str(folder / "run"), "--tasks", "mine-stance", "--data", str(folder / "zölle.jsonl")]),
+        (evaluate, ["--model", str(folder / "run"), "--tasks", "mine-stance", "--data", str(folder / CLAIMS)]),
         (app, ["card", str(folder / "run")]),
     ]
     for command, arguments in commands:
