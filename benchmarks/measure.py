@@ -134,7 +134,7 @@ def memory() -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def multiply_rate(size: int = 2048, repeats: int = REPEATS) -> float:
+def multiply_rate(size: int = 1024, repeats: int = REPEATS) -> float:
     """Floating-point operations a second of numpy's float32 matrix product: the limit of every exact dense search."""
     import numpy as np
 

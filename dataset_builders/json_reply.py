@@ -22,11 +22,11 @@ def parse(reply: Reply, keys: str) -> dict[str, Any] | str:
     """
     if reply.finish_reason == "length":
         return "the answer was cut off: answer with the JSON alone"
-    answer = answer_of(reply.text)
+    answer = _unfenced(answer_of(reply.text)).strip()
     if len(answer) > LONGEST:
         return f"the answer was too long ({len(answer):,} characters): answer with the JSON alone"
     try:
-        parsed = json.loads(_unfenced(answer))
+        parsed = json.loads(answer)
     except (ValueError, RecursionError) as error:
         return f"the answer was no JSON ({type(error).__name__}): answer with the JSON alone"
     if not isinstance(parsed, dict):

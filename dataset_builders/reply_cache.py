@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import logging
 import sqlite3
 import threading
@@ -56,8 +57,13 @@ class ReplyCache:
             raise ValueError(f"the cache {path} is a folder, wanted a file: add a name to it")
         path.parent.mkdir(parents=True, exist_ok=True)
         # One process at a time: SQLite does not wait for others while a file becomes a write-ahead one.
-        with locked(path.with_name(f".{path.name}.open.lock"), wait=True):
+        opening = path.with_name(f".{path.name}.open.lock")
+        with locked(opening, wait=True):
             self._connection = _open(path)
+            for left in path.parent.glob(f".{glob.escape(path.name)}.*.lock"):
+                if left != opening:
+                    with locked(left):  # removes it, unless somebody has it: of a process that was killed
+                        pass
 
     def get(self, key: str) -> tuple[Completion, float] | None:
         """The reply with this key and the seconds that it took, or None.

@@ -47,7 +47,7 @@ def read_rows(path: Path) -> Iterator[tuple[str, Row]]:
                 where = f"{path.name}:{number}"
                 if len(line) > LONGEST_LINE:
                     raise ValueError(
-                        f"{where}: the line is longer than {LONGEST_LINE:,} bytes; wanted one object a line, each line "
+                        f"{where}: the line is longer than {LONGEST_LINE:,} bytes; wanted one object a line, each "
                         "ended by LF"
                     )
                 if line.strip():

@@ -101,4 +101,5 @@ class BucketedMultipleNegativesRankingLoss(MultipleNegativesRankingLoss):  # typ
     """The loss of its base class, with the step's texts embedded in groups of like length."""
 
     def forward(self, sentence_features: Iterable[Features], labels: Tensor) -> Tensor:
-        return self.compute_loss_from_embeddings(embed(self.model, list(sentence_features)), labels)
+        loss: Tensor = self.compute_loss_from_embeddings(embed(self.model, list(sentence_features)), labels)
+        return loss

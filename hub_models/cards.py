@@ -110,14 +110,6 @@ def search_snippet(run_dir: Path | str) -> str:
     """A shell command that searches with the adapter of ``run_dir`` and runs as printed, in any shell, offline."""
     at_home = Path(constants.HF_HUB_CACHE) == Path(constants.HF_HOME) / "hub"
     cache = f"HF_HOME={_quoted(constants.HF_HOME)}" if at_home else f"HF_HUB_CACHE={_quoted(constants.HF_HUB_CACHE)}"
-    if Manifest.read(run_dir).family == "oblique":
-        lines = f"""\
-from hub_models import ObliqueSearch
-texts = ["Another meeting about meetings. Bliss.", "The bakery on the corner opens at six."]
-search = ObliqueSearch({literal(os.path.abspath(run_dir))}, texts, task="twitter")
-for hit in search.search("The writer is tired of meetings and hides it behind praise.", k=1):
-    print(f"{{hit.score:.3f}}  {{hit.text}}")"""
-        return f"{cache} HF_HUB_OFFLINE=1 {_quoted(sys.executable)} - <<'PY'\n{lines}\nPY"
     return f"""\
 {cache} HF_HUB_OFFLINE=1 {_quoted(sys.executable)} - <<'PY'
 from hub_models import StanceSearch
@@ -137,7 +129,8 @@ def release_licence(manifest: Manifest) -> str:
 
     ``unknown`` where a link of the chain is unknown, ``other`` where several restrictive licences meet.
     """
-    chain = {manifest.base_licence or "unknown", *(d.licence for d in manifest.data)}
+    links = [manifest.base_licence or "unknown", *(d.licence for d in manifest.data)]
+    chain = {licence for link in links for licence in link.split(" and ")}
     binding = chain - PERMISSIVE
     if "unknown" in chain:
         return "unknown"

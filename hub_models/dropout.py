@@ -24,7 +24,8 @@ class CheapDropout(nn.Dropout):
         words = torch.empty(-(-input.numel() * _BITS // 64), dtype=torch.int64).random_(-(2**63), None)
         bits = words.view(torch.int16)[: input.numel()].view(input.shape)
         kept = bits > dropped - _VALUES // 2 - 1
-        return input * kept.to(input.dtype).mul_(_VALUES / max(1, _VALUES - dropped))
+        scaled: Tensor = input * kept.to(input.dtype).mul_(_VALUES / max(1, _VALUES - dropped))
+        return scaled
 
 
 def cheapen(model: nn.Module) -> None:

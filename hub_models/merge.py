@@ -54,12 +54,17 @@ def merged(run: Path) -> Path:
 
     Raises:
         FileNotFoundError: If ``run`` is no run folder.
-        ValueError: If its adapter is not the one that was trained.
+        ValueError: If its adapter is not the one that was trained, or the model is an oblique one.
         BlockingIOError: If another process merges it.
         OSError: If the disk is full or cannot be written. What was there stays as it was.
     """
     run = run.resolve()
     manifest, target = Manifest.read(run), run.with_name(f"{run.name}-merged")
+    if manifest.family == "oblique":
+        raise ValueError(
+            f"{manifest.name} is a model for oblique search, of which the adapter alone is released: folded into a "
+            "base in bf16 it ranks otherwise; leave --merged out"
+        )
     with locked(run.with_name(f".{run.name}-merged.lock")) as mine:
         if not mine:
             raise BlockingIOError(f"{target}: another process merges {run.name}; wait until it is done")

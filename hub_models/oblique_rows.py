@@ -132,8 +132,9 @@ def keys(rows: Dataset) -> RowKeys:
     An attribute counts as one thing asked for, but in a tip-of-the-tongue task, where a query means one document.
     """
     tasks = [task or "" for task in rows["task"]]
+    one_document = {task for task, lens in LENS_OF.items() if lens == "tip_of_tongue"}
     attributes = [
-        f"{task}/{attribute}" if attribute is not None and LENS_OF.get(task) != "tip_of_tongue" else None
+        f"{task}/{attribute}" if attribute is not None and task not in one_document else None
         for task, attribute in zip(tasks, rows["attribute"], strict=True)
     ]
     return RowKeys.from_queries(

@@ -123,6 +123,7 @@ class Recipe(_Strict):
     Attributes:
         base: Hub id or folder of the encoder that is adapted.
         base_revision: Its commit; null where unknown.
+        base_licence: Where the base's own card does not say it in the Hub's words; several with " and ".
         pooling: How token vectors become one; null: as the base's own files say.
         dense: Output width of the base's projection after pooling, which stays frozen; null where it has none.
         end_token: The token whose vector last-token pooling reads; appended to each text, also to a truncated one.
@@ -145,6 +146,7 @@ class Recipe(_Strict):
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")
     base: str = Field(min_length=1)
     base_revision: str | None = Field(default=None, pattern=r"^[0-9a-f]{40}$")
+    base_licence: str | None = Field(default=None, min_length=1)
     architecture: Architecture | None = None
     pooling: Pooling | None = None
     dense: int | None = Field(default=None, gt=0)
@@ -243,7 +245,7 @@ class Recipe(_Strict):
 # What describes the base and not the task: another base does not inherit it.
 _OF_THE_BASE = (
     *("base_revision", "architecture", "pooling", "dense", "end_token", "query_template", "hub_id"),
-    *("bidirectional", "trust_remote_code"),
+    *("base_licence", "bidirectional", "trust_remote_code"),
 )
 
 

@@ -13,10 +13,13 @@ from hub_models import space, staging
 from hub_models.publish import FIRST_TAG, release
 from hub_models.release import Probe
 
-DATA = ("sample-stance-arguments", "sample-stance-triplets", "sample-stance-inversions", "sample-obliq-bench")
+DATA = (
+    *("sample-stance-arguments", "sample-stance-triplets", "sample-stance-inversions"),
+    *("sample-obliq-bench", "sample-obliq-queries", "sample-obliq-style-pairs"),
+)
 PAPERS = ("2608.28283", "2609.29649")
 TITLE = "Slant: stance-aware and oblique retrieval"
-DESCRIPTION = "Two papers, the sample data, the adapter trained on it, and the demo."
+DESCRIPTION = "Two papers, the sample data, the adapters trained on it, and the demo."
 
 
 @dataclass(frozen=True)
@@ -37,16 +40,23 @@ class Step:
 
 
 def release_all(
-    run: Path, org: str, *, merged: bool = False, tag: str = FIRST_TAG, dry_run: bool = False
+    run: Path,
+    org: str,
+    *,
+    oblique: Path | None = None,
+    merged: bool = False,
+    tag: str = FIRST_TAG,
+    dry_run: bool = False,
 ) -> Iterator[Step]:
-    """Publish the sample's data, the run's model, the Spaces of this checkout and a collection of them.
+    """Publish the sample's data, the runs' models, the Spaces of this checkout and a collection of them.
 
     What is on the Hub already and equal is skipped, so that a release that was interrupted goes on where it stopped.
 
     Args:
         run: A run folder of ``train.py``.
         org: Organisation or user.
-        merged: See `publish.release`.
+        oblique: One of an oblique recipe, if its model is released too.
+        merged: See `publish.release`; of ``run`` alone.
         tag: Of data and models.
         dry_run: Only say what would be done.
 
@@ -54,23 +64,26 @@ def release_all(
         Each step once it is done.
 
     Raises:
-        FileNotFoundError, ValueError, GateError, HubError: As the parts do; the model is looked at before anything is
-            pushed.
+        FileNotFoundError, ValueError, GateError, HubError: As the parts do; the models are looked at before anything
+            is pushed.
     """
-    manifest = staging.check_run(run)
-    Probe.read(run)
-    check_name(f"{org}/{manifest.name}")
-    if not dry_run:
-        check_access(f"{org}/{manifest.name}")
-    staging.resolve_base(manifest, None, private=False)
+    runs = [run] if oblique is None else [run, oblique]
+    for folder in runs:
+        manifest = staging.check_run(folder)
+        Probe.read(folder)
+        check_name(f"{org}/{manifest.name}")
+        if not dry_run:
+            check_access(f"{org}/{manifest.name}")
+        staging.resolve_base(manifest, None, private=False)
     items: list[tuple[str, str]] = [("paper", paper) for paper in PAPERS]
     for name in DATA:
         data = publish(name, org, tag=tag, dry_run=dry_run)
         yield Step("dataset", f"{org}/{name}", data.plan.lines(), data.commit is not None and data.commit.made)
         items.append(("dataset", f"{org}/{name}"))
-    for model in release(run, org, merged=merged, tag=tag, dry_run=dry_run):
-        yield Step("model", model.repo_id, model.plan.lines(), model.commit is not None and model.commit.made)
-        items.append(("model", model.repo_id))
+    for folder in runs:
+        for model in release(folder, org, merged=merged and folder == run, tag=tag, dry_run=dry_run):
+            yield Step("model", model.repo_id, model.plan.lines(), model.commit is not None and model.commit.made)
+            items.append(("model", model.repo_id))
     for name in space.names():
         if dry_run:  # it names models that this very release would bring
             yield Step("space", f"{org}/{name}", [f"{org}/{name}: after the models"], False)

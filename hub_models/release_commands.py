@@ -138,20 +138,26 @@ def release_space(
 def release_all(
     org: Org,
     run: Annotated[Path, typer.Option(file_okay=False, help="A run folder of train.py.")] = Path("runs/quickstart"),
+    oblique: Annotated[
+        Path | None,
+        typer.Option(file_okay=False, help="A run of an oblique recipe besides; runs/obliq-minilm if it is there."),
+    ] = None,
     merged: Merged = False,
     tag: Tag = "v1.0.0",
     dry_run: Annotated[
         bool | None, typer.Option("--dry-run/--push", help="Print what would be done, or do it; one of the two.")
     ] = None,
 ) -> None:
-    """Release data, model, Spaces and a collection, in this order; what is up already is skipped."""
+    """Release data, models, Spaces and a collection, in this order; what is up already is skipped."""
     if dry_run is None:
         raise typer.BadParameter("give --dry-run to look or --push to release")
     with _told(f"{org}/model"):
         from hub_models.release_all import release_all as all_of_it
 
+        if oblique is None and (at_hand := Path("runs/obliq-minilm")).is_dir():
+            oblique = at_hand
         made = 0
-        for step in all_of_it(run, org, merged=merged, tag=tag, dry_run=dry_run):
+        for step in all_of_it(run, org, oblique=oblique, merged=merged, tag=tag, dry_run=dry_run):
             made += step.made and step.kind != "collection"
             for line in step.lines:
                 typer.echo(f"{step.kind:<11}{line}")

@@ -252,8 +252,13 @@ class RunLog(TrainerCallback):  # type: ignore[misc]
 
     def on_log(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if state.is_world_process_zero:
-            entries = [{k: e[k] for k in self.KEYS if k in e} for e in state.log_history if "loss" in e]
-            write_text(self._path, "".join(json.dumps(entry) + "\n" for entry in entries))
+            # A gradient that overflowed in half precision has no norm that JSON could hold.
+            entries = [
+                {k: e[k] if math.isfinite(e[k]) else None for k in self.KEYS if k in e}
+                for e in state.log_history
+                if "loss" in e
+            ]
+            write_text(self._path, "".join(json.dumps(entry, allow_nan=False) + "\n" for entry in entries))
 
 
 class SamplerCheck(TrainerCallback):  # type: ignore[misc]
@@ -462,7 +467,7 @@ def _manifest(staged: Path, model: SentenceTransformer, recipe: Recipe, rows: Tr
         status="local" if is_folder else "trained",
         base=recipe.base,
         base_revision=base_revision,
-        base_licence=None if is_folder else _licence(recipe.base),
+        base_licence=recipe.base_licence or (None if is_folder else _licence(recipe.base)),
         query_template=recipe.query_template,
         prompts=model.prompts,
         max_seq_length=model.max_seq_length,

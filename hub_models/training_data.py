@@ -15,6 +15,7 @@ from datasets import Dataset, concatenate_datasets, load_dataset
 
 from dataset_builders.folder import rows_sha256, shards
 from dataset_builders.instructions import format_query
+from dataset_builders.oblique.read import PAIRS
 from dataset_builders.read import read_triplets
 from dataset_builders.rows import read_rows
 from dataset_builders.schema import CURRICULA, TRIPLETS, same_columns
@@ -120,7 +121,7 @@ def read(recipe: Recipe) -> TrainingSet:
         )
     if recipe.replaces and all(len(oblique_rows.without_replaced(rows)) == len(rows) for _, rows in found):
         raise ValueError(
-            f"recipe {recipe.name}: got mode 'replace', but no entry holds a written query of {oblique_rows.PAIRS!r} "
+            f"recipe {recipe.name}: got mode 'replace', but no entry holds a written query of {PAIRS!r} "
             "that style pairs could replace; set mode=blend"
         )
     parts = [_part(entry, *of, recipe) for entry, of in zip(recipe.data, found, strict=True)]
@@ -173,7 +174,7 @@ def _part(entry: DataEntry, config: str | None, rows: Dataset, recipe: Recipe) -
     if recipe.replaces and _family(rows) == "oblique":
         found, rows = len(rows), oblique_rows.without_replaced(rows)
         if found > len(rows):
-            logger.info("%s: %d rows of %s replaced by style pairs", where, found - len(rows), oblique_rows.PAIRS)
+            logger.info("%s: %d rows of %s replaced by style pairs", where, found - len(rows), PAIRS)
         if not len(rows):
             raise ValueError(
                 f"data {where}: style pairs replace all of its {found} rows (mode 'replace'); leave the entry out"

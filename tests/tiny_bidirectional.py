@@ -90,6 +90,7 @@ def recipe(*overrides: str, causal: bool = False, trusted: bool = True) -> Recip
     base, whole = install(causal=causal), load_recipe("obliq-3b")
     own = {
         "base_revision": REVISION,
+        "base_licence": whole.base_licence,
         "pooling": whole.pooling,
         "query_template": whole.query_template,
         "lora.target_modules": whole.lora.target_modules,

@@ -38,7 +38,7 @@ def read(folder: Path) -> ObliqueTask:
 
     Raises:
         FileNotFoundError: If the archive is not there.
-        ValueError: If it is no sound archive, holds no address, one in another encoding, or more text than there can be.
+        ValueError: If it is no sound archive, or holds no address, one in another encoding, or far too much text.
     """
     path = folder / FILE
     if not path.is_file():

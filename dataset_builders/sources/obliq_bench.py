@@ -329,7 +329,8 @@ def _qrels(path: Path) -> list[tuple[str, str, int]]:
             rows.append((query, document, int(score)))
         except ValueError:
             raise ValueError(
-                f"{path.name}:{number}: got {shown(line)}, wanted a query id, a document id and an integer, tab-separated"
+                f"{path.name}:{number}: got {shown(line)}, wanted a query id, a document id and an integer, "
+                "tab-separated"
             ) from None
     return rows
 

@@ -35,8 +35,8 @@ def read(folder: Path) -> StanceData:
 
     Raises:
         FileNotFoundError: If one of the files is absent.
-        ValueError: If a file is no JSON of version 1.0's shape, a text is empty or broken, or a label or a split is none
-            of its own.
+        ValueError: If a file is no JSON of version 1.0's shape, a text is empty or broken, or a label or a
+            split is none of its own.
     """
     absent = [name for name in (CLAIMS, POOL, SPLIT) if not (folder / name).is_file()]
     if absent:

@@ -21,7 +21,8 @@ def read(folder: Path) -> ObliqueTask:
 
     Raises:
         FileNotFoundError: If the file is not there.
-        ValueError: If the file is no list of objects, an id is doubled, a text is empty or broken, or a row lacks a key.
+        ValueError: If the file is no list of objects, an id is doubled, a text is empty or broken, or a row
+            lacks a key.
     """
     path = folder / FILE
     if not path.is_file():

@@ -30,7 +30,7 @@ class Int8Index:
         ValueError: If there is not one vector for each text.
     """
 
-    depth = None
+    depth: int | None = None
 
     def __init__(self, texts: Sequence[str], vectors: Float32) -> None:
         check_one_a_text(texts, vectors)

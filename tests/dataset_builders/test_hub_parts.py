@@ -18,6 +18,7 @@ from dataset_builders.hub import Plan, check_tag, plan
 from dataset_builders.hub_errors import HubError, explain, is_transient, retry
 from dataset_builders.hub_remote import Blob, Remote
 from dataset_builders.leaks import machine_paths, secrets
+from dataset_builders.retry_after import retry_after
 
 TOKEN = "hf_" + "T" * 34
 
@@ -64,6 +65,33 @@ def test_a_path_in_a_text_of_the_data_is_no_machine_path(tmp_path: Path) -> None
     pq.write_table(pa.table({"text": [f"{Path.home()}/x"]}), tmp_path / "a.parquet")
     (tmp_path / "b.json").write_text('{"a": ["/srv/x"]}')
     assert list(machine_paths(tmp_path)) == [("b.json", "/srv/x")]
+
+
+@pytest.mark.parametrize("start", ["---\n", "---\r\n", "\ufeff---\n"], ids=["LF", "Windows", "mark"])
+def test_a_path_in_a_card_with_windows_line_ends_is_found(tmp_path: Path, start: str) -> None:
+    end = start.removeprefix("\ufeff")[3:]
+    head = f"{start}base_model: C:\\models\\base{end}---{end}A text."
+    (tmp_path / "README.md").write_text(head, encoding="utf-8", newline="")
+    assert list(machine_paths(tmp_path)) == [("README.md", "C:\\models\\base")]
+
+
+def test_without_a_home_folder_the_rest_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "home", lambda: (_ for _ in ()).throw(RuntimeError("no home")))
+    (tmp_path / "a.json").write_text('{"a": ["/srv/x"]}')
+    assert list(machine_paths(tmp_path)) == [("a.json", "/srv/x")]
+
+
+@pytest.mark.parametrize("years", [-30, 0, 30])
+def test_a_wrong_clock_does_not_lengthen_a_wait(monkeypatch: pytest.MonkeyPatch, years: int) -> None:
+    """A date to wait for stands beside the server's own date: how late we believe it is does not matter."""
+    monkeypatch.setattr("dataset_builders.retry_after.time.time", lambda: 1.9e9 + years * 3.2e7)
+    headers = {"retry-after": formatdate(1.9e9 + 7, usegmt=True), "date": formatdate(1.9e9, usegmt=True)}
+    assert retry_after(headers) == 7.0
+
+
+@pytest.mark.parametrize("value", ["", "soon", "Mon, 99 Xxx 9999 99:99:99 GMT", "-5", "nan"])
+def test_a_wait_that_is_none(value: str) -> None:
+    assert retry_after({"retry-after": value, "date": "never"}) in (None, 0.0)
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])

@@ -128,51 +128,6 @@ def test_fewer_shards_and_renamed_configs_leave_no_old_row_and_a_hand_stays(
     assert {row["claim"] for row in load_all(hub, NAME)["extra"]["train"]} == {"Claim one holds.", "Claim two holds."}
 
 
-def test_killed_anywhere_it_is_the_old_or_the_new_and_a_rerun_finishes(
-    hub: TestHub, publisher: Publisher, data: Path
-) -> None:
-    """kill -9 when the publish stands at its Nth request, before or after it was carried out; no clock decides."""
-    from tests.hub.faults import Hold
-
-    repo_id = f"org/{NAME}"
-    words = ["one", "two", "three", "four"]
-    assert publisher.run("publish", NAME, "--org", "org", "--source", data, read_back=False).code == 0
-    hub.log.clear()
-    claims(data, ("new", *words[1:]))
-    assert publisher.run("publish", NAME, "--org", "org", "--source", data, "--tag", "v0", read_back=False).code == 0
-    requests = [(e.method, e.path) for e in hub.log.entries]
-    commit = next(i for i, (_, path) in enumerate(requests, 1) if "/commit/" in path)
-    assert len(requests) > 10
-    # The first request, the last (the tag), those around the commit, and others spread over the rest.
-    points = [(n, False) for n in sorted({1, *range(2, commit, max(1, commit // 5)), commit})]
-    points += [(commit - 1, True), (commit, True), (len(requests), False), (len(requests), True)]
-    assert len(points) >= 10
-    outcomes = set()
-    for turn, (nth, carried_out) in enumerate(points):
-        claims(data, (f"turn{turn}", *words[1:]))
-        old = hub.repo("dataset", repo_id).head
-        hold = hub.faults.add("*", "", Hold(done=carried_out), nth=nth)
-        running = publisher.start(
-            "publish", NAME, "--org", "org", "--source", data, "--tag", f"v{turn + 1}", read_back=False
-        )
-        with hold.held():
-            running.kill()
-            assert running.wait().code == -9
-        stopped = hub.repo("dataset", repo_id).head
-        rerun = publisher.run(
-            "publish", NAME, "--org", "org", "--source", data, "--tag", f"v{turn + 1}", read_back=False
-        )
-        assert rerun.code == 0, rerun.output
-        new = hub.repo("dataset", repo_id)
-        assert stopped.files in (old.files, new.head.files) and old.files != new.head.files
-        assert new.tags[f"v{turn + 1}"] == new.head.oid
-        outcomes.add(stopped.oid == old.oid)
-    assert outcomes == {True, False}
-    assert commits(hub) == 2 + len(points)
-    claimed = {row["claim"] for rows in load_all(hub, NAME)["claims"].values() for row in rows}
-    assert claimed == {f"Claim {word} holds." for word in (f"turn{len(points) - 1}", *words[1:])}
-
-
 def test_ones_own_oblique_rows_are_held_to_their_bounds(hub: TestHub, publisher: Publisher, tmp_path: Path) -> None:
     rows = [
         {

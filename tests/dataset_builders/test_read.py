@@ -61,6 +61,15 @@ def triplet() -> dict[str, Any]:
     }
 
 
+def test_a_shard_whose_types_were_guessed_from_empty_lists_reads_as_the_contract(tmp_path: Path) -> None:
+    """Case 4: to a writer that guesses, a column of empty lists or of nulls has no type."""
+    whole = {**triplet(), "claim_id": "c", "positive_id": "p", "source": "made up", "licence": "cc0-1.0"}
+    pq.write_table(pa.Table.from_pylist([{**whole, "negatives": []}]), tmp_path / "empty.parquet")
+    assert pa.types.is_null(pq.read_schema(tmp_path / "empty.parquet").field("negatives").type.value_type)
+    rows = read_triplets(tmp_path / "empty.parquet")
+    assert rows.features == TRIPLETS and rows["negatives"][:] == [[]]
+
+
 def test_absent_ids_are_made_from_the_texts(tmp_path: Path) -> None:
     (row,) = read_triplets(write_jsonl(tmp_path / "rows.jsonl", [triplet()]))
     assert row["claim_id"] == text_id("claim", "guns should be banned.")

@@ -13,11 +13,11 @@ from hub_models.buckets import BucketedMultipleNegativesRankingLoss
 from tests.hub_models.test_buckets import COLUMNS, encoder, gradient
 
 out = Path(sys.argv[1])
-dist.init_process_group("gloo")
-rank, half = dist.get_rank(), len(COLUMNS[0]) // 2
 model = encoder("stance-bge-large")
+dist.init_process_group("gloo")  # not before: then rank 0 alone would save the tiny model
+rank, half = dist.get_rank(), len(COLUMNS[0]) // 2
 loss = BucketedMultipleNegativesRankingLoss(model, gather_across_devices=True)
-loss.model = DistributedDataParallel(model, broadcast_buffers=False)  # as the trainer does
+loss.model = DistributedDataParallel(model)
 value = loss([model.preprocess(column[rank * half : (rank + 1) * half]) for column in COLUMNS], None)
 value.backward()
 record = {"world_size": dist.get_world_size(), "loss": value.item(), "gradient": gradient(model).tolist()}

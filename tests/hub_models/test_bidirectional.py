@@ -112,6 +112,7 @@ def test_two_steps_and_the_real_gate(tmp_path: Path) -> None:
     card = (run / "README.md").read_text()
     assert 'SentenceTransformer(".", trust_remote_code=True)' in card
     assert f"{made.base}` at commit `{REVISION}`" in card
+    assert f"| base: {made.base} | cc-by-nc and llama3.2 |" in card
     with pytest.raises(ValueError, match=f"say trust_remote_code={made.base}"):
         load(run)
     loaded = load(run, trust_remote_code=made.base)

@@ -390,6 +390,15 @@ def test_a_lost_marker_is_an_error_and_nothing_is_written(tmp_path: Path) -> Non
     assert path.read_text() == broken
 
 
+def test_a_head_behind_a_byte_order_mark_is_a_head(tmp_path: Path) -> None:
+    head = "\ufeff---\r\nlicense: cc-by-4.0\r\nmine: 1\r\n---\r\nBy hand.\r\n"
+    (run_folder(tmp_path) / "README.md").write_bytes(head.encode())
+    text = write_card(tmp_path).read_bytes().decode()
+    kept = yaml.safe_load(text.split("---")[1])
+    assert (kept["license"], kept["mine"]) == ("cc-by-4.0", 1) and text.count("license: cc-by-4.0") == 1
+    assert "By hand." in text
+
+
 def test_a_head_that_is_no_yaml_is_an_error(tmp_path: Path) -> None:
     (run_folder(tmp_path) / "README.md").write_text("---\n: [\n---\n")
     with pytest.raises(ValueError, match="the part between the --- lines is no YAML"):

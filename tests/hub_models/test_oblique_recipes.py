@@ -21,7 +21,7 @@ from dataset_builders.read import read_config
 from dataset_builders.schema import OBLIQUE_ROWS
 from hub_models import trained_claims, training_data
 from hub_models.batching import DistinctClaimBatchSampler, RowKeys
-from hub_models.cards import search_snippet
+from hub_models.cards import write_card
 from hub_models.evaluation.run import evaluate_model, load_tasks
 from hub_models.manifest import Manifest
 from hub_models.recipe import Recipe, load_recipe
@@ -61,7 +61,7 @@ QUERIES = {
 PAIRS = {("writing", "style"): 288}
 
 
-# --- The recipe -------------------------------------------------------------------------------------------------------
+# --- The recipe ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["obliq-minilm", "obliq-3b"])
@@ -83,7 +83,7 @@ def test_queries_are_not_cut_later_than_all_texts() -> None:
         load_recipe("obliq-minilm", ["max_query_length=300"])
 
 
-# --- The mixture ------------------------------------------------------------------------------------------------------
+# --- The mixture -----------------------------------------------------------------------------------------------------
 
 
 def test_a_mixture_has_exactly_its_doses(sample: dict[str, Path]) -> None:
@@ -182,7 +182,7 @@ def test_rows_in_reasonirs_shape(tmp_path: Path) -> None:
             training_data.read(recipe([entry(path, task="math")]))
 
 
-# --- What may share a step --------------------------------------------------------------------------------------------
+# --- What may share a step -------------------------------------------------------------------------------------------
 
 
 def key_rows(rows: list[tuple[str, str | None, str, list[str]]]) -> RowKeys:
@@ -239,7 +239,7 @@ oblique_rows = st.lists(
 def test_no_step_holds_a_known_positive_of_another_row(
     rows: list[tuple[str, str | None, str, list[str]]], batch: int, seed: int
 ) -> None:
-    """Against the rule spelt out over texts. Rows that ask for the same are linked by query or attribute, in chains."""
+    """Against the rule over texts. Rows that ask for the same are linked by query or attribute, in chains."""
     keys = key_rows(rows)
     asks = list(range(len(rows)))
     for _ in rows:
@@ -295,7 +295,7 @@ def test_the_random_graph_trains_too(tmp_path: Path) -> None:
     training_data.read(recipe([entry(folder)])).keys()
 
 
-# --- A run ------------------------------------------------------------------------------------------------------------
+# --- A run -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("gate_in_process")
@@ -325,17 +325,14 @@ def test_a_run_says_what_it_is_for(sample: dict[str, Path], tmp_path: Path) -> N
     )
     rows = training_data.read(made)
     assert trained_claims.read(str(run)) == trained_claims.ids([*rows.triplets["query"], *rows.triplets["positive"]])
-    assert "ObliqueSearch" in search_snippet(run)
 
-    tasks = load_tasks(["sample-obliq-math"])
+    tasks = load_tasks(["sample-obliq-math"], None, "test")
     found = evaluate_model(str(run), tasks, out=tmp_path / "measured", baseline="random").results.tasks
     task = found["sample-obliq-math"]
     assert task.query_template == template
     assert (task.counts["trained_on"], task.counts["query_tokens"]) == (0, 24)
     (run / "evaluation").mkdir()
     (run / "evaluation" / "results.json").write_bytes((tmp_path / "measured" / "results.json").read_bytes())
-    from hub_models.cards import write_card
-
     card = write_card(run).read_text()
     dense = task.run("dense")
     assert dense is not None

@@ -26,6 +26,9 @@ from tests.tiny import SHRUNK, tiny
         ("stance-bge-large", 28_311_552, 335_141_888),
         # By hand: 24 × (4 × 1024 × 4096 + 2 × 1024 × 16384 + 2 × 1024) + 32128 × 1024 + 32 × 32 + 1024.
         ("stance-instructor-xl", 31_457_280, 1_240_909_824),
+        # 28 layers × 16 × (q, o: 2 × 6144; k, v: 2 × 4096; gate, up, down: 3 × 11264).
+        ("obliq-3b", 24_313_856, 3_212_749_824),
+        ("obliq-minilm", 6 * 16 * (4 * 768 + 2 * 1920), 22_713_216),
         # MiniLM by hand: 6 layers × 64 × (4 × (384 + 384) + 2 × (384 + 1536)).
         ("stance-minilm", 6 * 64 * (4 * 768 + 2 * 1920), 22_713_216),
     ],
@@ -117,7 +120,7 @@ def test_rows_that_nobody_knows_are_said_to_be_unknown(tmp_path: Path) -> None:
     for data in ("nowhere.jsonl", str(tmp_path)):
         made = plan(load_recipe("stance-minilm", [f"data={data}"]))
         assert (made.rows, made.steps, made.tokens) == (None, None, None)
-        assert "unknown: build the triplets first, or set data.0.dose=ROWS" in made.table()
+        assert "unknown: build the data first, or set data.0.dose=ROWS" in made.table()
 
 
 def test_memory_by_part() -> None:

@@ -18,7 +18,8 @@ PROJECTIONS = [f"self_attn.{p}_proj" for p in "qkvo"] + [f"mlp.{p}_proj" for p i
 
 
 def test_the_recipes_that_come_with_the_package() -> None:
-    assert recipe_names() == ["stance-bge-large", "stance-instructor-xl", "stance-minilm", "stance-qwen3-8b"]
+    stance = ["stance-bge-large", "stance-instructor-xl", "stance-minilm", "stance-qwen3-8b"]
+    assert recipe_names() == ["obliq-3b", "obliq-minilm", *stance]
 
 
 @pytest.mark.parametrize(
@@ -43,7 +44,7 @@ def test_large_recipes_hold_the_papers_settings(name: str, pooling: str, templat
 def test_a_recipe_names_itself_its_pins_and_no_evaluation_split(name: str) -> None:
     recipe = load_recipe(name)
     assert recipe.name == name
-    assert recipe.base_revision is not None or name == "stance-instructor-xl"
+    assert recipe.base_revision is not None or name in ("stance-instructor-xl", "obliq-3b")
     assert recipe.architecture is not None
     assert recipe.lora_targets(recipe.architecture.model_type) == LORA_TARGETS[recipe.architecture.model_type]
     assert {entry.split for entry in recipe.data} == {"train"}

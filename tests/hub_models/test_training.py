@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -504,3 +506,9 @@ def test_half_precision_passes_the_gate(tmp_path: Path) -> None:
     run = train(recipe(tmp_path, "precision=bf16"), tmp_path / "run")
     assert Manifest.read(run).status == "trained"
     assert all(w.dtype == torch.float32 and np.isfinite(w.numpy()).all() for w in adapter(run).values())
+
+
+def test_a_gradient_that_overflowed_is_null_in_the_log(tmp_path: Path) -> None:
+    state = SimpleNamespace(is_world_process_zero=True, log_history=[{"step": 1, "loss": 0.5, "grad_norm": math.inf}])
+    training.RunLog(tmp_path).on_log(None, state, None)
+    assert json.loads((tmp_path / "train.log").read_text()) == {"step": 1, "loss": 0.5, "grad_norm": None}

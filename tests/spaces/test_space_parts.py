@@ -173,6 +173,16 @@ def test_a_link_gives_the_question_again(question):
     assert ObliqueQuestion.of_address(question.address()) is None
 
 
+def test_a_text_that_is_too_long_for_a_link_gets_none_and_no_shorter_one(engine):
+    assert StanceQuestion(claim="x" * 2_000).address() == f"?view=stance&claim={'x' * 2_000}"
+    assert StanceQuestion(claim="x" * 2_001).address() == ""
+    long, short = (engine.oblique(ObliqueQuestion(query=f"tea {'x ' * n}", k=3)) for n in (1_000, 10))
+    assert "data-address" not in render.oblique_results(long)
+    assert "This text is too long for a link." in render.oblique_results(long)
+    assert "data-address" in render.oblique_results(short)
+    assert "too long" not in render.oblique_results(long, link=False)
+
+
 @given(st.text(max_size=60))
 def test_any_address_is_read_or_ignored(address):
     for link in (address, f"?view=stance&{address}", f"?view=oblique&k={address}&task={address}"):

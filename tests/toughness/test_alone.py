@@ -11,6 +11,7 @@ import pytest
 
 from dataset_builders import atomic
 from dataset_builders.lock import locked
+from dataset_builders.reply_cache import ReplyCache
 from hub_models import hub_cache, merge, onnx_parity, training
 from hub_models.evaluation.places import alone
 from hub_models.evaluation.study import study_stance
@@ -161,3 +162,13 @@ def test_a_folder_that_cannot_be_written_is_refused_before_work(tmp_path: Path) 
         locked(tmp_path / "no" / "x.lock"),
     ):
         pass
+
+
+def test_turns_of_a_killed_process_are_removed_and_those_of_a_living_one_stay(tmp_path: Path) -> None:
+    path = tmp_path / "replies[1].sqlite"
+    (tmp_path / ".replies[1].sqlite.0123456789abcdef.lock").touch()
+    taken = tmp_path / ".replies[1].sqlite.fedcba9876543210.lock"
+    with locked(taken):
+        ReplyCache(path).close()
+        assert sorted(p.name for p in tmp_path.iterdir()) == [taken.name, path.name]
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]

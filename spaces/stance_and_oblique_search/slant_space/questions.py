@@ -37,11 +37,13 @@ class _Address:
     VIEW = ""
 
     def address(self) -> str:
-        """``?view=…``, with what differs from the default."""
+        """``?view=…``, with what differs from the default; empty where a text is too long for a link."""
         values = asdict(self)  # type: ignore[call-overload]
         changed = {f.name: values[f.name] for f in fields(self) if values[f.name] != f.default}  # type: ignore[arg-type]
-        words = {k: int(v) if isinstance(v, bool) else v for k, v in changed.items()}
-        return "?" + urlencode({"view": self.VIEW, **{k: str(v)[:ADDRESS_CHARACTERS] for k, v in words.items()}})
+        words = {k: str(int(v) if isinstance(v, bool) else v) for k, v in changed.items()}
+        if any(len(word) > ADDRESS_CHARACTERS for word in words.values()):
+            return ""
+        return "?" + urlencode({"view": self.VIEW, **words})
 
     @classmethod
     def of_address(cls, address: str) -> Self | None:

@@ -68,7 +68,7 @@ def stance_results(answer: StanceAnswer, link: bool = True) -> str:
         )
         for stance, column in answer.columns.items()
     )
-    bar = _bar(took, answer.remark, as_rows(answer), "stance-search", answer.question.address() if link else "")
+    bar = _bar(took, answer.remark, as_rows(answer), "stance-search", answer.question.address() if link else None)
     legend = Markup('<p class="sl-legend">{}</p>').format(_legend(answer, other))
     return str(
         Markup('<div class="sl-answer">{}{}<div class="sl-columns">{}</div></div>').format(bar, legend, columns)
@@ -93,18 +93,17 @@ def oblique_results(answer: ObliqueAnswer, link: bool = True) -> str:
         for system, column in answer.columns.items()
     )
     rows = as_oblique_rows(answer)
-    bar = _bar("", "", rows, "oblique-search", answer.question.address() if link else "")
+    bar = _bar("", "", rows, "oblique-search", answer.question.address() if link else None)
     return str(bar + Markup('<div class="sl-columns sl-three">{}</div>').format(columns))
 
 
-def _bar(took: str, remark: str, rows: list[dict[str, Any]], name: str, address: str) -> Markup:
-    link = (
-        Markup('<button type="button" class="sl-button" data-copy data-address="{}">Copy link</button>').format(
-            address
-        )
-        if address
-        else Markup("")
-    )
+def _bar(took: str, remark: str, rows: list[dict[str, Any]], name: str, address: str | None) -> Markup:
+    link = Markup("")
+    if address:
+        link = Markup('<button type="button" class="sl-button" data-copy data-address="{}">Copy link</button>')
+        link = link.format(address)
+    elif address is not None:
+        remark = f"{remark} This text is too long for a link.".strip()
     return Markup(
         '<div class="sl-bar"><span class="sl-took" role="status">{took}</span><span class="sl-remark">{remark}</span>'
         '<span class="sl-actions">{link}<a class="sl-button" download="{name}.csv" href="{csv}">CSV</a>'

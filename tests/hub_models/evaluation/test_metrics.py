@@ -8,6 +8,7 @@ from pathlib import Path
 import ir_measures
 import numpy as np
 import pytest
+import pytrec_eval
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -133,6 +134,65 @@ def test_agrees_with_ir_measures_without_ties():
     theirs = ir_measures.calc_aggregate([ir_measures.nDCG @ 10, ir_measures.Rprec], qrels, run)
     assert ndcg(qrels, run).mean == pytest.approx(theirs[ir_measures.nDCG @ 10])
     assert precision_at_r(qrels, run).mean == pytest.approx(theirs[ir_measures.Rprec])
+
+
+IDS = st.sampled_from([f"d{i}" for i in range(25)])
+GRADES = st.dictionaries(st.sampled_from(["q1", "q2", "q10"]), st.dictionaries(IDS, st.integers(0, 3)), min_size=1)
+
+
+@given(qrels=GRADES, seed=st.integers(0, 10**6))
+@settings(deadline=None)
+def test_agrees_with_pytrec_eval_without_ties(qrels, seed):
+    """Graded judgements, queries without any relevant document and documents that were not judged."""
+    rng = np.random.default_rng(seed)
+    run = {q: dict(zip((f"d{i}" for i in range(25)), rng.permutation(25).astype(float), strict=True)) for q in qrels}
+    asked = {q: grades for q, grades in qrels.items() if any(grades.values())}
+    theirs = pytrec_eval.RelevanceEvaluator(asked, {"ndcg_cut_10", "Rprec"}).evaluate(run) if asked else {}
+    for ours, name in ((ndcg(qrels, run), "ndcg_cut_10"), (precision_at_r(qrels, run), "Rprec")):
+        assert ours.left_out == len(qrels) - len(asked) and ours.n == len(asked)
+        assert ours.values == {q: pytest.approx(theirs[q][name]) for q in asked}
+
+
+SCORES = st.dictionaries(IDS, st.sampled_from([0.0, -0.0, 0.5, 1.0]), min_size=5)
+
+
+@given(qrels=GRADES, scores=SCORES, random=st.randoms())
+@settings(deadline=None)
+def test_the_order_of_a_run_changes_nothing(qrels, scores, random):
+    """With as many ties as four scores give; and a document that is judged and not returned never helps."""
+    shuffled = list(scores.items())
+    random.shuffle(shuffled)
+    runs = [{q: dict(items) for q in qrels} for items in (scores, shuffled)]
+    assert rank(scores) == rank(dict(shuffled))
+    for metric in (ndcg, lambda q, r: precision_at_r(q, r, cap=5)):
+        one, other = (metric(qrels, run) for run in runs)
+        assert one == other
+        assert all(0 <= value <= 1 for value in one.values.values())
+
+
+def test_a_table_made_by_hand():
+    """Ties, a query that the run lacks, one that nobody judged, and grades; each value worked out on paper."""
+    qrels = {
+        "graded": {"a": 3, "b": 1, "c": 0},  # ideal 3 + 1 / log2 3
+        "tied": {"b": 1, "d": 2},  # all four equal: a, b, c, d by id
+        "absent": {"a": 1},
+        "nothing": {"a": 0},
+    }
+    run = {
+        "graded": {"c": 0.9, "a": 0.5, "x": 0.5, "b": 0.1},  # c, a, x, b
+        "tied": dict.fromkeys("dcba", 0.5),
+        "nothing": {"a": 1.0},
+        "unjudged": {"a": 1.0},
+    }
+    half, log5 = 1 / math.log2(3), math.log2(5)
+    found = ndcg(qrels, run)
+    assert found.values == {
+        "graded": pytest.approx((3 * half + 1 / log5) / (3 + half)),
+        "tied": pytest.approx((half + 2 / log5) / (2 + half)),
+        "absent": 0.0,
+    }
+    assert found.left_out == 1
+    assert precision_at_r(qrels, run).values == {"graded": 0.5, "tied": 0.5, "absent": 0.0}
 
 
 # -- stance --------------------------------------------------------------------------------------------------------
