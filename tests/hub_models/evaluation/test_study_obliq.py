@@ -315,6 +315,13 @@ def test_results_can_be_read_back_and_those_of_the_other_study_cannot(tmp_path: 
         ObliqueStudyResults.read(tmp_path / "other.json")
 
 
+def test_the_committed_report_is_that_of_the_committed_results() -> None:
+    folder = Path(__file__).parents[3] / "results" / "oblique-study"
+    figures = [f"figures/{p.name}" for p in sorted((folder / "figures").glob("*.png"), reverse=True)]
+    page = report(ObliqueStudyResults.read(folder / RESULTS_NAME), figures)
+    assert (folder / "report.md").read_text(encoding="utf-8") == page
+
+
 def test_tasks_of_another_split_are_found_by_their_own_names() -> None:
     tasks = {f"{name}:validation": task for name, task in made_study().tasks.items()}
     study = made_study(tasks=tasks, split="validation")
