@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import glob
+import importlib.util
 import os
 import tempfile
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+fcntl: Any = importlib.import_module("fcntl") if importlib.util.find_spec("fcntl") else None  # not on Windows
 
 
 def check_folder(folder: Path) -> None:
