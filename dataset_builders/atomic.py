@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import glob
+import importlib.util
 import os
 import tempfile
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
+
+fcntl: Any = importlib.import_module("fcntl") if importlib.util.find_spec("fcntl") else None  # not on Windows
 
 
 def check_folder(folder: Path) -> None:
@@ -38,7 +43,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 def write_with(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     """Let ``write`` fill a file staged beside ``path``, then swap it in.
 
-    A killed process leaves the old file or the new one, and perhaps what it had staged.
+    A killed process leaves the old file or the new one, and perhaps what it had staged, which the next write removes.
 
     Raises:
         OSError: If the folder does not exist, the disk is full, and so on, naming the file. ``path`` is then as it
@@ -46,11 +51,14 @@ def write_with(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     """
     staged = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.partial")
     try:
-        with staged.open("wb") as file:
+        with _hold(staged) as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(staged, path)
+            if fcntl is not None:  # while it is held, so that nobody takes it for a dead one's
+                os.replace(staged, path)
+        if fcntl is None:
+            os.replace(staged, path)
     except BaseException as error:
         staged.unlink(missing_ok=True)
         if isinstance(error, OSError):
@@ -58,3 +66,29 @@ def write_with(path: Path, write: Callable[[IO[bytes]], object]) -> None:
                 error.errno, f"{error.strerror}: not written, what was there still stands", str(path)
             ) from error
         raise
+    _remove_what_the_dead_left(path)
+
+
+def _hold(staged: Path) -> IO[bytes]:
+    """Open a file that others leave alone as long as it is open."""
+    while True:
+        file = staged.open("wb")
+        if fcntl is None:
+            return file
+        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            if os.path.samestat(os.fstat(file.fileno()), staged.stat()):
+                return file
+        except FileNotFoundError:  # removed in between, as if its writer were dead
+            pass
+        file.close()
+
+
+def _remove_what_the_dead_left(path: Path) -> None:
+    if fcntl is None:
+        return
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
+        with suppress(OSError), left.open("rb") as file:  # one that is held is not ours to remove
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(file.fileno()), left.stat()):  # not swapped in meanwhile, and made anew
+                left.unlink()

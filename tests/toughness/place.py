@@ -18,12 +18,14 @@ class Place:
         folder: The same for all runs, since paths are part of what some commands hash.
         wanted: What an unbroken run makes.
         changes: How many changes an unbroken run takes, from an empty folder (False) or a renewal (True).
+        said: Bytes of what it writes to the terminal, at most.
         bytes: The length of the longest file, likewise.
     """
 
     def __init__(self, folder: Path, workshop: Workshop, command: Command, url: str) -> None:
         self.folder, self._workshop, self.command, self._url = folder / "place", workshop, command, url
         self._starts: dict[bool, Path] = {}
+        self.said = 0
         self.changes: dict[bool, int] = {}
         self.bytes: dict[bool, int] = {}
         command.prepare(self.folder, 1)
@@ -62,3 +64,4 @@ class Place:
         """To its good end."""
         done = self.go(ending)
         assert done.code == 0, done.output
+        self.said = max(self.said, len(done.output.encode()))

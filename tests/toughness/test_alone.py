@@ -172,3 +172,14 @@ def test_turns_of_a_killed_process_are_removed_and_those_of_a_living_one_stay(tm
         ReplyCache(path).close()
         assert sorted(p.name for p in tmp_path.iterdir()) == [taken.name, path.name]
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+def test_what_a_killed_write_staged_goes_with_the_next_and_that_of_a_living_one_stays(tmp_path: Path) -> None:
+    path, dead = tmp_path / "a[1].json", tmp_path / ".a[1].json.1-1.partial"
+    dead.write_text("half")
+    living = tmp_path / ".a[1].json.2-2.partial"
+    with atomic._hold(living):
+        atomic.write_text(path, "whole")
+        assert sorted(p.name for p in tmp_path.iterdir()) == [living.name, path.name]
+    atomic.write_text(path, "again")
+    assert [p.name for p in tmp_path.iterdir()] == [path.name] and path.read_text() == "again"

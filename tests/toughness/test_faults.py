@@ -46,7 +46,8 @@ def test_where_the_disk_is_full_or_cannot_be_written_nothing_is_lost(
         renewed = command.renews and draw.random() < 0.5
         how = ("full", "full-bytes", "read-only")[turn % 3]
         # What a command says is written to a file, too, and must fit.
-        at = draw.randint(2_000, max(2_001, place.bytes[renewed])) if how == "full-bytes" else None
+        fits = place.said + 2_000
+        at = draw.randint(fits, max(fits, place.bytes[renewed])) if how == "full-bytes" else None
         ending = Ending(how, at or draw.randint(1, place.changes[renewed]))  # type: ignore[arg-type]
         place.start_again(renewed=renewed)
         before = command.state(place.folder)
