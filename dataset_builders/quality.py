@@ -13,6 +13,7 @@ from typing import Any
 
 from dataset_builders import sources, spelling
 from dataset_builders.checks import Check, Part, align, none_of, show
+from dataset_builders.choices import ObliqueTaskName
 from dataset_builders.oblique import quality as oblique
 from dataset_builders.sources import obliq_bench, perspectrum, sample
 from dataset_builders.stance import quality as stance
@@ -132,7 +133,7 @@ def _sample(stances: StanceData, part: Part) -> Part:
         *(a.text for a in stances.arguments),
         *(i.inverted for i in stances.inversions),
     ]
-    tasks: dict[obliq_bench.ObliqueTaskName, dict[str, Any]] = {}
+    tasks: dict[ObliqueTaskName, dict[str, Any]] = {}
     checks = list(part.checks)
     for name in obliq_bench.TASKS:
         task, train = obliq_bench.read(name), obliq_bench.read_train(name)

@@ -187,7 +187,7 @@ def loading(source: str) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        if "trust_remote_code" not in str(error):
+        if isinstance(error, remote_code.UnnamedCodeError) or "trust_remote_code" not in str(error):
             raise
         raise ValueError(
             f"model {source}: it brings code of its own, which is not run here; wanted a model of a class that the "

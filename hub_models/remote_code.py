@@ -9,6 +9,10 @@ from typing import Any
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 
+class UnnamedCodeError(ValueError):
+    """A base brings code, and nobody named it."""
+
+
 def allowed(base: str, config: Path | None, named: str | None) -> bool:
     """Whether loading ``base`` runs code from its repository, which is then what the user wants.
 
@@ -18,8 +22,8 @@ def allowed(base: str, config: Path | None, named: str | None) -> bool:
         named: The base whose code may run, as the user says.
 
     Raises:
-        ValueError: If the base cannot be loaded without its code and ``named`` is another name or none, or if the code
-            would come from a third repository.
+        UnnamedCodeError: If the base cannot be loaded without its code and ``named`` is another name or none, or if
+            the code would come from a third repository.
     """
     classes = _classes(config)
     if "AutoModel" not in classes:
@@ -27,12 +31,12 @@ def allowed(base: str, config: Path | None, named: str | None) -> bool:
     if named != base:
         if _content(config).get("model_type") in CONFIG_MAPPING:
             return False  # transformers has a class of its own for it
-        raise ValueError(
+        raise UnnamedCodeError(
             f"base {base}: it brings code of its own ({classes['AutoModel']}), which would run with all your rights, "
             f"got trust_remote_code {named!r}; read the code in its repository, then say trust_remote_code={base}"
         )
     if elsewhere := sorted(name for name in classes.values() if "--" in name):
-        raise ValueError(
+        raise UnnamedCodeError(
             f"base {base}: its code is that of another repository ({elsewhere[0].split('--')[0]}), which the name "
             f"{base} does not stand for; use a copy of the base that holds its code"
         )

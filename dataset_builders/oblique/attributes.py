@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from dataset_builders.choices import ObliqueTaskName
 from dataset_builders.generate import LanguageModel
 from dataset_builders.oblique.asking import Task, Written, write
 from dataset_builders.oblique.documents import Document
 from dataset_builders.oblique.gate import DESCRIPTIONS
 from dataset_builders.schema import Lens
-from dataset_builders.sources.obliq_bench import ObliqueTaskName
 
 LENS_OF: Final[dict[ObliqueTaskName, Lens]] = {
     "twitter": "descriptive",

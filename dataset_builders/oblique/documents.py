@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from dataset_builders.choices import ObliqueTaskName
 from dataset_builders.rows import files_of, one_of, read_rows
 from dataset_builders.sources import obliq_bench, oblique, sample
-from dataset_builders.sources.obliq_bench import FOLDERS, TASKS, ObliqueTaskName, check_unique
+from dataset_builders.sources.obliq_bench import FOLDERS, TASKS, check_unique
 from dataset_builders.text import check_text, did_you_mean
 
 BENCH_LICENCE = "cc-by-4.0"

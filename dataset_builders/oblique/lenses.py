@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Final
 
+from dataset_builders.choices import ObliqueTaskName
 from dataset_builders.generate import LanguageModel
 from dataset_builders.oblique import attributes
 from dataset_builders.oblique.asking import AGAIN, Task, Written, write
@@ -13,7 +14,7 @@ from dataset_builders.oblique.attributes import LENS_OF
 from dataset_builders.oblique.documents import Document
 from dataset_builders.oblique.gate import QUERIES
 from dataset_builders.schema import Lens
-from dataset_builders.sources.obliq_bench import TASKS, ObliqueTaskName
+from dataset_builders.sources.obliq_bench import TASKS
 
 _RULES: Final = """\
 - Any other document with the same property must answer the query as well as this one.

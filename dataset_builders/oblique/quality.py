@@ -8,9 +8,10 @@ from statistics import mean
 from typing import Any
 
 from dataset_builders.checks import Check, Part, none_of, show
+from dataset_builders.choices import ObliqueTaskName
 from dataset_builders.oblique.statistics import bm25_ndcg, mean_overlap, overlap, random_ndcg
 from dataset_builders.schema import SPLITS, Split
-from dataset_builders.sources.obliq_bench import AuthoredDocument, ObliqueTask, ObliqueTaskName
+from dataset_builders.sources.obliq_bench import AuthoredDocument, ObliqueTask
 from dataset_builders.stance.splits import near_duplicates
 from dataset_builders.text import text_key, words
 

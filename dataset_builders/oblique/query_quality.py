@@ -8,10 +8,11 @@ from pathlib import Path
 from tqdm import tqdm
 
 from dataset_builders.checks import show
+from dataset_builders.choices import ObliqueTaskName
 from dataset_builders.oblique.statistics import mean_overlap, overlap
 from dataset_builders.rows import files_of, one_of, read_rows
 from dataset_builders.sources import obliq_bench
-from dataset_builders.sources.obliq_bench import TASKS, ObliqueTask, ObliqueTaskName
+from dataset_builders.sources.obliq_bench import TASKS, ObliqueTask
 from dataset_builders.text import check_text, did_you_mean
 
 Pairs = list[tuple[str, str]]

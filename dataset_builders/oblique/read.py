@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dataset_builders.choices import ObliqueTaskName
 from dataset_builders.folder import shards
 from dataset_builders.instructions import OBLIQUE_INSTRUCTIONS
 from dataset_builders.read import read_config
 from dataset_builders.rows import Row, check_keys, files_of, one_of, read_rows
 from dataset_builders.schema import LENSES, OBLIQUE_ROWS, STYLE_PAIRS, Lens
-from dataset_builders.sources.obliq_bench import TASKS, ObliqueTaskName
+from dataset_builders.sources.obliq_bench import TASKS
 from dataset_builders.text import check_text, did_you_mean, text_id, text_key
 
 ALL = "all"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dataset_builders.choices import ObliqueTaskName
 from dataset_builders.sources import contract, inaugural, obliq_bench, oblique_contract, theoremqa
-from dataset_builders.sources.obliq_bench import TASKS, ObliqueTask, ObliqueTaskName
+from dataset_builders.sources.obliq_bench import TASKS, ObliqueTask
 from dataset_builders.text import did_you_mean
 
 SAMPLE = "sample"

@@ -12,7 +12,8 @@ from datasets import Dataset
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 
-from dataset_builders.sources.obliq_bench import ObliqueTask, ObliqueTaskName
+from dataset_builders.choices import ObliqueTaskName
+from dataset_builders.sources.obliq_bench import ObliqueTask
 from hub_models.evaluation.oblique_metrics import Judged
 
 MTEB_TASKS: dict[ObliqueTaskName, tuple[str, Judged]] = {

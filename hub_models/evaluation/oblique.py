@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from dataset_builders.choices import ObliqueTaskName
 from dataset_builders.instructions import OBLIQUE_INSTRUCTIONS, format_query
 from dataset_builders.oblique.groups import development_queries, query_groups
 from dataset_builders.schema import Split
-from dataset_builders.sources.obliq_bench import ObliqueTask, ObliqueTaskName, Qrels
+from dataset_builders.sources.obliq_bench import ObliqueTask, Qrels
 from hub_models.evaluation.metrics import Int
 from hub_models.evaluation.oblique_metrics import DEPTH, LARGEST_SHARE, NDCG_AT, RECALL_AT, Judged, Relevant, values
 

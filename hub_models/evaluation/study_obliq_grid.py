@@ -203,7 +203,7 @@ def cells(grid: Grid, wanted: Iterable[Plan], recipe: str, seeds: int, overrides
 
 def _cell(grid: Grid, plan: Plan, seed: int, recipe: str, overrides: Sequence[str]) -> Cell:
     entries = [entry.model_dump(mode="json", exclude_defaults=True) for entry in grid.data(plan, seed)]
-    made = load_recipe(recipe, [*overrides, f"seed={seed}", f"data={json.dumps(entries)}"])
+    made = load_recipe(recipe, [*overrides, f"seed={seed}", f"data={json.dumps(entries, allow_nan=False)}"])
     said = [f"{Path(str(e.path)).name}{f' ({e.config})' if e.config else ''}{_mode(e)}" for e in made.data]
     return Cell(System(plan.name, tuple(said)), made, training_data.read(made))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dataset_builders.choices import ObliqueTaskName
 from dataset_builders.generate import Request
-from dataset_builders.sources.obliq_bench import ObliqueTaskName
 from hub_models.retrieval.replies import read_ranking
 from hub_models.retrieval.rerank import Ask, Cost, Reranked
 from hub_models.retrieval.rerank_prompts import listwise_messages

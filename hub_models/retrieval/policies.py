@@ -8,8 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
+from dataset_builders.choices import ObliqueTaskName
 from dataset_builders.instructions import OBLIQUE_INSTRUCTIONS
-from dataset_builders.sources.obliq_bench import ObliqueTaskName
 from dataset_builders.text import did_you_mean
 from hub_models import encoder
 from hub_models.retrieval.listwise import BEST_K, Listwise

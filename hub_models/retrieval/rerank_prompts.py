@@ -10,8 +10,8 @@ import hashlib
 import json
 from collections.abc import Sequence
 
+from dataset_builders.choices import ObliqueTaskName
 from dataset_builders.generate import Message
-from dataset_builders.sources.obliq_bench import ObliqueTaskName
 
 MAX_WORDS = 300
 """Of a document, counted at white space; the rest is not shown."""

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from dataset_builders.choices import ObliqueTaskName
 from dataset_builders.schema import Split
-from dataset_builders.sources.obliq_bench import FOLDERS, ObliqueTask, ObliqueTaskName, ObliqueText, Qrels
+from dataset_builders.sources.obliq_bench import FOLDERS, ObliqueTask, ObliqueText, Qrels
 
 
 def oblique_task(

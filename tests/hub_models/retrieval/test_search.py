@@ -14,7 +14,7 @@ from hub_models.corpus import encode_corpus
 from hub_models.encoder import load
 from hub_models.retrieval import ranking as module
 from hub_models.retrieval.dense import DenseIndex
-from hub_models.retrieval.fusion import fuse
+from hub_models.retrieval.fusion import fuse, fuse_lists
 from hub_models.retrieval.levers import Levers
 from hub_models.retrieval.search import Hit, StanceSearch
 from tests.hub_models.evaluation.helpers import write_run
@@ -102,7 +102,7 @@ def test_large_corpora_fuse_candidate_lists(minilm, monkeypatch, search):
     assert large.depth == 2
     dense = {h.id: h.dense for h in search.search(CLAIM, hybrid=0)}
     bm25 = dict(BM25(list(TEXTS.values()), list(TEXTS)).search(CLAIM, 2))
-    expected = module.fuse_lists(dict(sorted(dense.items(), key=lambda d: -d[1])[:2]), bm25, 0.3)
+    expected = fuse_lists(dict(sorted(dense.items(), key=lambda d: -d[1])[:2]), bm25, 0.3)
     hits = large.search(CLAIM, hybrid=0.3)
     assert [h.id for h in hits] == list(expected)
     assert [h.score for h in hits] == pytest.approx(list(expected.values()))
