@@ -1,9 +1,10 @@
-"""Names and defaults that the command line shows, apart from what uses them: ``--help`` imports nothing heavy."""
+"""Names and defaults that commands and recipes show, apart from what uses them: ``--help`` imports nothing heavy."""
 
 from __future__ import annotations
 
 from typing import Final, Literal
 
+ObliqueTaskName = Literal["twitter", "math", "writing", "congress", "wildchat"]
 Lens = Literal["descriptive", "analogue", "tip_of_tongue", "style", "generic"]
 QueryForm = Literal["description", "passage"]
 """What asks in a style pair: its anchor's style in words (O equation 6), or its anchor itself."""

@@ -12,8 +12,8 @@ from typing import Any, Literal, Self, get_args
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from dataset_builders.choices import ObliqueTaskName
 from dataset_builders.instructions import DEFAULT_QUERY_TEMPLATE, check_template
-from dataset_builders.sources.obliq_bench import ObliqueTaskName
 from dataset_builders.text import did_you_mean
 
 RECIPES = Path(__file__).parent / "recipes"

@@ -13,13 +13,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
+from dataset_builders.choices import ObliqueTaskName as ObliqueTaskName
 from dataset_builders.rows import check_keys, one_of, read_json, read_rows, read_text
 from dataset_builders.schema import SPLITS, Split
 from dataset_builders.text import check_text, did_you_mean, shown
-
-ObliqueTaskName = Literal["twitter", "math", "writing", "congress", "wildchat"]
 
 TASKS: tuple[ObliqueTaskName, ...] = get_args(ObliqueTaskName)
 FOLDERS: dict[ObliqueTaskName, str] = {
