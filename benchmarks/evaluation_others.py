@@ -37,6 +37,7 @@ class PlainTask(StanceRetrieval):
     def __init__(self, data: StanceData, queries: list[Query]) -> None:
         super().__init__(data)
         self._queries = queries
+        self._metadata = self._metadata.model_copy(update={"main_score": "ndcg_at_10"})
 
     def _evaluate_subset(self, model: Any, data_split: Any, **kwargs: Any) -> Any:
         return AbsTaskRetrieval._evaluate_subset(self, model, data_split, **kwargs)

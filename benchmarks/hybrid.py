@@ -58,7 +58,7 @@ def one(search: GivenVectors, claim: str, vector: Float32) -> None:
 
 
 def both(bare: Bare, claim: str, vector: Float32) -> None:
-    bare.search(vector, claim, CANDIDATES)
+    bare.search(vector, claim, min(CANDIDATES, bare.dense.ntotal))
 
 
 def memory_of_ours(documents: int, width: int, asked: int) -> dict[str, int]:

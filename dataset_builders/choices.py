@@ -1,4 +1,4 @@
-"""Names and defaults that the command line shows, apart from what uses them: ``--help`` imports nothing heavy."""
+"""Names and defaults that commands and recipes show, apart from what uses them: ``--help`` imports nothing heavy."""
 
 from __future__ import annotations
 
