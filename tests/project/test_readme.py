@@ -30,7 +30,7 @@ def test_the_first_numbers_are_those_of_the_results_file() -> None:
     assert mean is not None and delta.low is not None and delta.high is not None
     said = (
         f"from {mean - delta.delta:.3f} to {mean:.3f} (difference +{delta.delta:.3f}, "
-        f"95 % interval by claim {delta.low:.3f} to {delta.high:.3f})"
+        f"95 % interval by claim {delta.low:.3f} to {delta.high:.3f}"
     )
     assert said in " ".join(README.split())
 

@@ -1,0 +1,53 @@
+"""The committed reports of the stance study are those of its results, and so are the figures of the pages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hub_models.evaluation.study_report import report
+from hub_models.evaluation.study_results import ZERO_SHOT, StudyResults
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "results"
+PAGES = {
+    name: " ".join((ROOT / name).read_text(encoding="utf-8").split()) for name in ("README.md", "results/README.md")
+}
+FOLDERS = ("study-minilm", "study-minilm-300")
+
+
+def read(name: str) -> StudyResults:
+    return StudyResults.read(RESULTS / name / "results.json")
+
+
+def said(study: StudyResults, system: str, metric: str, cut: str = "overall") -> str:
+    run = study.tasks["sample-stance"].dense(system)
+    assert run is not None
+    value = run.slices[cut][metric]
+    return f"{value.mean:.3f}" if value.spread is None else f"{value.mean:.3f} ± {value.spread:.3f}"
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_the_report_is_that_of_the_results(name: str) -> None:
+    page = (RESULTS / name / "report.md").read_text(encoding="utf-8")
+    figures = [line.split("](")[1].rstrip(")") for line in page.splitlines() if line.startswith("![")]
+    assert len(figures) == 6 and all((RESULTS / name / figure).is_file() for figure in figures)
+    assert report(read(name), figures) == page
+
+
+def test_the_pages_say_what_the_studies_say() -> None:
+    study, short = (read(name) for name in FOLDERS)
+    metrics = ("precision_at_r", "hard_at_r", "semi_hard_at_r")
+    for system in study.systems:
+        row = " | ".join(said(study, system, m) for m in metrics)
+        styles = " | ".join(
+            said(study, system, "precision_at_r", f"style={style}") for style in ("explicit", "natural")
+        )
+        assert f"| {row} | {styles} |" in PAGES["README.md"], system
+    for system in short.systems:
+        if system != ZERO_SHOT:
+            cell = said(short, system, "precision_at_r", "style=explicit")
+            assert cell in PAGES["results/README.md"], (system, cell)
+    tuned = said(study, "mixed_aug", "precision_at_r", "style=explicit")
+    assert f"over three seeds {tuned}" in PAGES["README.md"]
