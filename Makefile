@@ -53,7 +53,6 @@ scale: $(VENV)/.installed ## how time and memory grow from 10^3 to 10^6 document
 	@$(BIN)/python -m benchmarks.scale
 
 bench: $(VENV)/.installed-dev ## speed and memory against what one would write instead; BENCH="graph bootstrap" runs some anew
-	@$(BIN)/python -m pip install -q --disable-pip-version-check -c $(CONSTRAINTS) -e ".[bench]"
 	@$(BIN)/python -m benchmarks $(BENCH)
 
 test: lint ## lint, types, import contracts and the default tests: at most 10 minutes on two cores

@@ -166,8 +166,10 @@ def test_a_keyboard_may_pass_the_list_of_claims_and_keep_its_own(visit, engine):
     page.locator("#search").focus()
     page.keyboard.press("Enter")
     expect(page.locator("#claim").get_by_role("textbox")).to_have_value("Tea warms.")
+    page.locator("#stance-results .sl-text").first.wait_for()  # the search is through, and redraws nothing any more
     page.locator("#pick input").focus()
     page.keyboard.press("ArrowDown")
+    page.get_by_role("option").first.wait_for()
     page.keyboard.press("Enter")
     page.wait_for_url(lambda url: "claim=Tea" not in url)
     assert page.locator("#claim").get_by_role("textbox").input_value() in engine.dial.corpus.claims
