@@ -28,7 +28,7 @@ def encode_corpus(
     texts: Sequence[str],
     model: SentenceTransformer,
     *,
-    cache_dir: Path | None = None,
+    cache_dir: str | Path | None = None,
     batch_size: int = 32,
     prompt: str | None = None,
     show_progress: bool | None = None,
@@ -71,7 +71,7 @@ def encode_corpus(
         with _bar(shards, quiet) as bar:
             encoded = _each(shards, encode, bar)
             return corpus.rows(encoded, lambda n, d: np.empty((n, d), dtype=np.float32))
-    store = VectorStore(cache_dir / model_hash(model))
+    store = VectorStore(Path(cache_dir) / model_hash(model))
     stored, paths = store.find(corpus.number)
     shards = corpus.shards((key for key in corpus.number if key not in stored), 8 * batch_size)
     _say(corpus, shards, cache_dir, quiet)
@@ -158,7 +158,7 @@ def _bar(shards: list[list[bytes]], quiet: bool) -> tqdm[NoReturn]:
     return tqdm(total=total, desc="encode", unit=" texts", delay=2, disable=quiet)
 
 
-def _say(corpus: _Corpus, shards: list[list[bytes]], cache_dir: Path | None, quiet: bool) -> None:
+def _say(corpus: _Corpus, shards: list[list[bytes]], cache_dir: str | Path | None, quiet: bool) -> None:
     if quiet or len(shards) < 2:
         return
     processes = rank_and_count()[1]

@@ -119,7 +119,7 @@ def load(
     _require_modules(source, revision)
     with loading(source):
         if find(source, _ADAPTER_CONFIG, revision) is None:
-            code = remote_code.allowed(source, find(source, "config.json", revision), trust_remote_code)
+            code = runs_own_code(source, revision, trust_remote_code)
             model = SentenceTransformer(source, revision=revision, device=device, trust_remote_code=code)
         else:
             folder = Path(source) if Path(source).is_dir() else Path(snapshot_download(source, revision=revision))
@@ -142,7 +142,7 @@ def _load_adapter(folder: Path, device: str | None, trust_remote_code: str | Non
         check_adapter(folder, pinned["adapter_sha256"])
     base, base_revision = pinned.get("base") or config["base_model_name_or_path"], pinned.get("base_revision")
     ensure_base(base)
-    code = remote_code.allowed(base, find(base, "config.json", base_revision), trust_remote_code)
+    code = runs_own_code(base, base_revision, trust_remote_code)
     if base_revision is None:
         return SentenceTransformer(str(folder), device=device, trust_remote_code=code)
     # Neither library can pin the base of an adapter, so it is loaded through a folder that names the snapshot.
@@ -220,8 +220,7 @@ def load_base(recipe: Recipe, *, device: str | None = None) -> SentenceTransform
             f"base {recipe.base}: got an adapter on {own}, wanted a whole encoder: an adapter is not put on another; "
             f"set base={own}"
         )
-    config = find(recipe.base, "config.json", recipe.base_revision)
-    code = remote_code.allowed(recipe.base, config, recipe.trust_remote_code)
+    code = runs_own_code(recipe.base, recipe.base_revision, recipe.trust_remote_code)
     with loading(recipe.base):
         if find(recipe.base, "modules.json", recipe.base_revision) is not None:
             model = SentenceTransformer(
@@ -365,6 +364,14 @@ def find(source: str, filename: str, revision: str | None = None) -> Path | None
         raise  # there is such a model, and the Hub's own words say how to get at it
     except (RepositoryNotFoundError, HFValidationError) as error:
         raise FileNotFoundError(no_such_model(source, revision)) from error
+
+
+def runs_own_code(base: str, revision: str | None, named: str | None) -> bool:
+    """`remote_code.allowed` for a model's folder or Hub repository, its tokenizer's code included."""
+    if not remote_code.allowed(base, find(base, "config.json", revision), named):
+        return False
+    remote_code.check_own(base, find(base, "tokenizer_config.json", revision))
+    return True
 
 
 def _require_modules(source: str, revision: str | None) -> None:

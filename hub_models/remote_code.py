@@ -24,32 +24,61 @@ def allowed(base: str, config: Path | None, named: str | None) -> bool:
     Raises:
         UnnamedCodeError: If the base cannot be loaded without its code and ``named`` is another name or none, or if
             the code would come from a third repository.
+        ValueError: If ``config`` is no JSON object, or its ``auto_map`` is none.
     """
-    classes = _classes(config)
+    classes = _auto_map(config)
     if "AutoModel" not in classes:
         return False
     if named != base:
         if _content(config).get("model_type") in CONFIG_MAPPING:
             return False  # transformers has a class of its own for it
         raise UnnamedCodeError(
-            f"base {base}: it brings code of its own ({classes['AutoModel']}), which would run with all your rights, "
-            f"got trust_remote_code {named!r}; read the code in its repository, then say trust_remote_code={base}"
+            f"base {base}: it brings code of its own ({', '.join(_names(classes['AutoModel']))}), which would run "
+            f"with all your rights, got trust_remote_code {named!r}; read the code in its repository, then say "
+            f"trust_remote_code={base}"
         )
-    if elsewhere := sorted(name for name in classes.values() if "--" in name):
+    check_own(base, config)
+    return True
+
+
+def check_own(base: str, file: Path | None) -> None:
+    """Refuse code that ``base`` takes from a third repository.
+
+    Args:
+        base: Hub id or folder.
+        file: Its ``config.json`` or ``tokenizer_config.json``, if it has one.
+
+    Raises:
+        UnnamedCodeError: If a class of the file's ``auto_map`` is another repository's.
+        ValueError: If the file is no JSON object, or its ``auto_map`` is none.
+    """
+    names = [name for entry in _auto_map(file).values() for name in _names(entry)]
+    if elsewhere := sorted(name for name in names if "--" in name):
         raise UnnamedCodeError(
             f"base {base}: its code is that of another repository ({elsewhere[0].split('--')[0]}), which the name "
             f"{base} does not stand for; use a copy of the base that holds its code"
         )
-    return True
 
 
-def _classes(config: Path | None) -> dict[str, str]:
-    found = _content(config).get("auto_map") or {}
-    return {key: name for key, name in found.items() if isinstance(name, str)}
+def _auto_map(file: Path | None) -> dict[str, Any]:
+    found = _content(file).get("auto_map") or {}
+    if not isinstance(found, dict):
+        raise ValueError(f"{file}: got {type(found).__name__} as auto_map, wanted an object; get the file anew")
+    return found
 
 
-def _content(config: Path | None) -> dict[str, Any]:
-    if config is None:
+def _names(entry: object) -> list[str]:
+    """The classes of an entry: one, or those of a slow and of a fast tokenizer, null where there is none."""
+    return [name for name in (entry if isinstance(entry, list) else [entry]) if isinstance(name, str)]
+
+
+def _content(file: Path | None) -> dict[str, Any]:
+    if file is None:
         return {}
-    content: dict[str, Any] = json.loads(config.read_bytes())
+    try:
+        content = json.loads(file.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{file}: it is no JSON ({error}); get the file anew") from None
+    if not isinstance(content, dict):
+        raise ValueError(f"{file}: got {type(content).__name__}, wanted a JSON object; get the file anew")
     return content

@@ -35,13 +35,13 @@ from transformers import ProgressCallback, TrainerCallback
 
 from dataset_builders.atomic import write_text
 from dataset_builders.lock import locked
-from hub_models import remote_code, trained_claims, training_data
+from hub_models import trained_claims, training_data
 from hub_models.adapter import attach_lora
 from hub_models.batching import DistinctClaimBatchSampler
 from hub_models.buckets import BucketedMultipleNegativesRankingLoss
 from hub_models.cards import write_card
 from hub_models.dropout import cheapen
-from hub_models.encoder import find, load_base, missing_files, prompts
+from hub_models.encoder import load_base, missing_files, prompts, runs_own_code
 from hub_models.manifest import (
     ADAPTER_NAME,
     FILE_NAME,
@@ -459,9 +459,7 @@ def _manifest(staged: Path, model: SentenceTransformer, recipe: Recipe, rows: Tr
     curriculum = rows.parts[0].config if rows.family == "stance" else None
     is_folder = Path(recipe.base).is_dir()
     base_revision = recipe.base_revision or getattr(model.transformers_model.config, "_commit_hash", None)
-    own_code = remote_code.allowed(
-        recipe.base, find(recipe.base, "config.json", base_revision), recipe.trust_remote_code
-    )
+    own_code = runs_own_code(recipe.base, base_revision, recipe.trust_remote_code)
     return Manifest(
         name=f"{recipe.name}-lora" if curriculum in (None, "mixed_aug") else f"{recipe.name}-{curriculum}-lora",
         status="local" if is_folder else "trained",

@@ -89,8 +89,15 @@ def study_oblique(
         ``report.md``, ``results.json`` and the figures.
 
     Raises:
+        ValueError: If the options do not go together, or the specialist is called like one of the study's own.
         BlockingIOError: If another study writes into ``out``.
     """
+    if quick and (specialist is not None or generic is not None):
+        raise ValueError(
+            "got --quick with --specialist or --generic, wanted the one without the other: the quick grid has neither"
+        )
+    if specialist is not None and (name := specialist.stem.lower()) in (STYLOMETRIC, BASE):
+        raise ValueError(f"got a specialist called {name!r}, which the study has itself; give its file another name")
     own = load_tasks([f"{sample.NAME}-obliq-{task}" for task in TASKS], None, split)
     others = further_sets(further, split)
     check_writable(out)
@@ -101,7 +108,7 @@ def study_oblique(
         wanted = plans(len(documents), second=second, query_form=query_form, generic=generic is not None, quick=quick)
         specialists = {}
         if not quick:
-            base = load_recipe(recipe, overrides).base
+            base = load_recipe(recipe, overrides)
             specialists = {second: vectors_of(base, documents, out / "data") if specialist is None else specialist}
         grid = Grid(out / "data", documents, specialists, generic)
         made = cells(grid, wanted, recipe, seeds, overrides)

@@ -26,7 +26,7 @@ from hub_models import training_data
 from hub_models.corpus import encode_corpus
 from hub_models.encoder import load
 from hub_models.evaluation.study_cells import Cell, System
-from hub_models.recipe import DataEntry, load_recipe
+from hub_models.recipe import DataEntry, Recipe, load_recipe
 
 NO_PAIRS, PAIRS_, RANDOM, REPLACE, GENERIC = "no-pairs", "pairs", "random-graph", "replace", "generic-lens"
 CENTRAL = (NO_PAIRS, PAIRS_, RANDOM)
@@ -174,16 +174,17 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()[:8]
 
 
-def vectors_of(model: str, documents: Sequence[Document], folder: Path) -> Path:
-    """A model's vectors of the documents, as `python -m hub_models encode` writes them: the second specialist."""
+def vectors_of(recipe: Recipe, documents: Sequence[Document], folder: Path) -> Path:
+    """The vectors that a recipe's base, at its revision, gives the documents: the second specialist."""
     import numpy as np
 
     texts = [d.text for d in documents]
-    content = "\0".join([model, *texts]).encode("utf-8", "surrogatepass")
+    content = "\0".join([recipe.base, recipe.base_revision or "", *texts]).encode("utf-8", "surrogatepass")
     path = folder / f"vectors-{hashlib.sha256(content).hexdigest()[:8]}.npy"
     if not path.is_file():
         folder.mkdir(parents=True, exist_ok=True)
-        vectors = encode_corpus(texts, load(model))
+        base = load(recipe.base, revision=recipe.base_revision, trust_remote_code=recipe.trust_remote_code)
+        vectors = encode_corpus(texts, base)
         write_with(path, lambda file: np.save(file, vectors))
     return path
 

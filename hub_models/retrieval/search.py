@@ -140,7 +140,7 @@ class ObliqueSearch(TextSearch):
         texts: Sequence[str] | Mapping[str, str] | Documents,
         *,
         task: str,
-        cache_dir: Path | None = None,
+        cache_dir: str | Path | None = None,
         adapter_scale: float | None = None,
         anchor: float | None = None,
         index: str = "float32",

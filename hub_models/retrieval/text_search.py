@@ -60,7 +60,7 @@ class TextSearch:
         model: SentenceTransformer | str | Path | TextSearch,
         texts: Sequence[str] | Mapping[str, str] | Documents,
         *,
-        cache_dir: Path | None = None,
+        cache_dir: str | Path | None = None,
         adapter_scale: float | None = None,
         anchor: float | None = None,
         index: str = "float32",
@@ -192,7 +192,7 @@ class TextSearch:
         return fuse(dense, self._base.scores(vector)[0], self.levers.anchor)
 
 
-def _check_index(index: str, cache_dir: Path | None) -> None:
+def _check_index(index: str, cache_dir: str | Path | None) -> None:
     if index.startswith("milvus:"):
         check_address(index.removeprefix("milvus:"))
     elif index not in INDEXES:

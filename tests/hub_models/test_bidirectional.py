@@ -13,7 +13,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 
 from hub_models import training
 from hub_models.adapter import attach_lora
-from hub_models.encoder import _pad_on, attends_both_ways, load, load_base
+from hub_models.encoder import _pad_on, attends_both_ways, load, load_base, runs_own_code
 from hub_models.manifest import Manifest
 from hub_models.training import train
 from tests.tiny import REVISION, build
@@ -88,6 +88,31 @@ def test_code_runs_only_for_whom_its_base_is_named(tmp_path: Path) -> None:
     elsewhere = install(repository="org/code")
     with pytest.raises(ValueError, match=r"its code is that of another repository \(org/code\)"):
         load_base(recipe(f"base={elsewhere}", "pooling=mean", f"trust_remote_code={elsewhere}"), device="cpu")
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json"])
+def test_a_tokenizers_code_is_no_third_repositorys_either(tmp_path: Path, name: str) -> None:
+    """Its entry is a pair, slow and fast, and stands in a file of its own as well."""
+    maps: dict[str, dict[str, object]] = {"config.json": {"AutoModel": "m.X"}, "tokenizer_config.json": {}}
+    maps[name]["AutoTokenizer"] = ["evil/repo--tok.T", None]
+    for file, classes in maps.items():
+        (tmp_path / file).write_text(json.dumps({"model_type": "x", "auto_map": classes}))
+    with pytest.raises(ValueError, match=r"its code is that of another repository \(evil/repo\)"):
+        runs_own_code(str(tmp_path), None, str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("[1]", "got list, wanted a JSON object"),
+        ('{"auto_map": ["m.X"]}', "got list as auto_map"),
+        ("{", "it is no JSON"),
+    ],
+)
+def test_an_odd_configuration_is_named(tmp_path: Path, content: str, words: str) -> None:
+    (tmp_path / "config.json").write_text(content)
+    with pytest.raises(ValueError, match=rf"config\.json: {words}"):
+        runs_own_code(str(tmp_path), None, None)
 
 
 def pairs(folder: Path) -> Path:

@@ -25,6 +25,7 @@ from hub_models.evaluation.study_obliq_grid import CENTRAL, Grid, Pairs, Plan, c
 from hub_models.evaluation.study_obliq_report import report
 from hub_models.evaluation.study_obliq_results import ObliqueStudyResults
 from hub_models.evaluation.study_results import ZERO_SHOT, FirstDocuments, Pair, Spread, StudyRun, StudyTask
+from hub_models.recipe import load_recipe
 from tests.hub_models.evaluation.oblique_data import oblique_task, topical_task
 from tests.tiny import tiny
 
@@ -135,12 +136,16 @@ def test_the_second_specialist_is_encoded_once_and_by_its_texts(
         return np.eye(len(texts), dtype=np.float32)
 
     monkeypatch.setattr(study_obliq_grid, "encode_corpus", encode)
-    monkeypatch.setattr(study_obliq_grid, "load", lambda name: name)
+    loaded: list[Any] = []
+    monkeypatch.setattr(study_obliq_grid, "load", lambda *args, **pins: loaded.append((args, pins)))
     two = documents()[:2]
-    path = study_obliq_grid.vectors_of("some/model", two, tmp_path)
-    assert study_obliq_grid.vectors_of("some/model", two, tmp_path) == path
+    some, newer = (load_recipe("obliq-minilm", ["base=some/model", f"base_revision={sha * 40}"]) for sha in "ab")
+    path = study_obliq_grid.vectors_of(some, two, tmp_path)
+    assert study_obliq_grid.vectors_of(some, two, tmp_path) == path
     assert called == [[d.text for d in two]] and np.load(path).tolist() == [[1, 0], [0, 1]]
-    assert study_obliq_grid.vectors_of("other/model", two, tmp_path) != path
+    assert loaded == [(("some/model",), {"revision": "a" * 40, "trust_remote_code": None})]
+    assert study_obliq_grid.vectors_of(newer, two, tmp_path) != path
+    assert study_obliq_grid.vectors_of(load_recipe("obliq-minilm", ["base=other/model"]), two, tmp_path) != path
 
 
 # -- the specialist itself -----------------------------------------------------------------------------------------
@@ -363,3 +368,22 @@ def test_the_results_of_another_study_are_not_written_over(tmp_path: Path) -> No
     (tmp_path / RESULTS_NAME).write_text("{}", encoding="utf-8")
     done = CliRunner().invoke(app, ["study", "obliq", "--quick", "--out", str(tmp_path)])
     assert done.exit_code == 1 and "no study's results" in " ".join(done.output.split())
+
+
+@pytest.mark.parametrize("name", ["stylometric.npy", "Base.npy"])
+def test_a_specialist_is_not_called_like_one_of_the_studys_own(tmp_path: Path, name: str) -> None:
+    np.save(tmp_path / name, np.ones((96, 4), np.float32))
+    asked = ["study", "obliq", "--specialist", str(tmp_path / name), "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, asked)
+    said = f"got a specialist called '{name[:-4].lower()}', which the study has itself"
+    assert done.exit_code == 1 and said in " ".join(done.output.split())
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("option", ["--specialist", "--generic"])
+def test_the_quick_study_takes_nothing_that_it_leaves_out(tmp_path: Path, option: str) -> None:
+    np.save(tmp_path / "luar.npy", np.ones((96, 4), np.float32))
+    asked = ["study", "obliq", "--quick", option, str(tmp_path / "luar.npy"), "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, asked)
+    assert done.exit_code == 1 and "got --quick with --specialist or --generic" in " ".join(done.output.split())
+    assert not (tmp_path / "out").exists()

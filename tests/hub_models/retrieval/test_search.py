@@ -253,3 +253,9 @@ def test_auto_takes_the_weight_that_the_model_chooses(tmp_path, search):
     for other in (search, StanceSearch(run, TEXTS, adapter_scale=0.5)):
         with pytest.raises(ValueError, match="got hybrid 'auto' and no λ model for adapter scale"):
             other.search(CLAIM, hybrid="auto")
+
+
+def test_a_folder_for_vectors_may_be_a_string(minilm, tmp_path):
+    kept = StanceSearch(minilm, TEXTS, cache_dir=str(tmp_path / "vectors"))
+    assert list((tmp_path / "vectors").iterdir())
+    assert kept.search(CLAIM) == StanceSearch(minilm, TEXTS).search(CLAIM)
