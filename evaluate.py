@@ -15,7 +15,7 @@ from typing import Annotated
 
 import typer
 
-from dataset_builders.terminal import print_any_text
+from dataset_builders.terminal import print_any_text, told
 from hub_models.hub_cache import use_project_cache
 
 app = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
@@ -192,8 +192,7 @@ def main(
         )
         keep_choices(model, evaluation.results, judged, reranked.oblique)
     except (ValueError, OSError, RuntimeError) as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(1) from error
+        raise told(error) from error
     failed = False
     for name in judged:
         typer.echo(report(evaluation.results, name, evaluation.baseline))

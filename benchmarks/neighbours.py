@@ -13,8 +13,8 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from numpy.typing import NDArray
 
+from benchmarks.synthetic import clustered
 from dataset_builders.atomic import write_text
 from dataset_builders.knn import approximate_neighbours
 
@@ -23,19 +23,9 @@ ASKED = 1_000
 PER_CLUSTER = 1_000
 
 
-def clustered(n: int, width: int, spread: float, seed: int = 0) -> NDArray[np.float32]:
-    """float32[n, width] of unit length, in clusters of about `PER_CLUSTER`."""
-    rng = np.random.default_rng(seed)
-    centres = rng.standard_normal((max(1, n // PER_CLUSTER), width), dtype=np.float32)
-    vectors = centres[rng.integers(0, len(centres), n)]
-    vectors += np.float32(spread) * rng.standard_normal((n, width), dtype=np.float32)
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    return vectors
-
-
 def measure(n: int, width: int, spread: float) -> dict[str, float]:
     """Recall at 10 over `ASKED` of the vectors against a full scan of all, and the seconds that all n took."""
-    vectors = clustered(n, width, spread)
+    vectors = clustered(n, width, spread, seed=0, per_cluster=PER_CLUSTER)
     start = time.monotonic()
     found = approximate_neighbours(vectors, K, [str(i) for i in range(n)])
     seconds = time.monotonic() - start

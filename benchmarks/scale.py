@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measure import ROOT, child, memory, peak_memory, report
+from benchmarks.synthetic import clustered
 from dataset_builders.atomic import write_text
 
 POINTS = ROOT / "benchmarks" / "results" / "scale_points.json"
@@ -117,15 +118,7 @@ def texts(n: int, seed: int = 0) -> list[str]:
 
 def drawn(n: int, seed: int = 0, spread: float = 1.0) -> Any:
     """float32[n, 384] of unit length, in clusters of about a thousand; noise ``spread`` times as wide as centres."""
-    rng = np.random.default_rng(seed)
-    centres = rng.standard_normal((max(1, n // 1_000), WIDTH), dtype=np.float32)
-    found = np.empty((n, WIDTH), np.float32)
-    for start in range(0, n, BLOCK):
-        block = found[start : start + BLOCK]
-        block[:] = centres[rng.integers(0, len(centres), len(block))]
-        block += np.float32(spread) * rng.standard_normal(block.shape, dtype=np.float32)
-        block /= np.linalg.norm(block, axis=1, keepdims=True)
-    return found
+    return clustered(n, WIDTH, spread, seed, block=BLOCK)
 
 
 def vectors(n: int) -> Any:

@@ -31,6 +31,30 @@ def texts(n: int, shortest: int, longest: int, seed: int, words: int = WORDS) ->
     return made
 
 
+def clustered(
+    n: int, width: int, spread: float, seed: int, *, per_cluster: int = 1_000, block: int | None = None
+) -> NDArray[np.float32]:
+    """float32[n, width] of unit length, in clusters: a centre and noise ``spread`` times as wide as centres lie apart.
+
+    Args:
+        n: Vectors.
+        width: Dimensions.
+        spread: Of the noise; with 1 it has the centres' variance.
+        seed: Of centres, clusters and noise.
+        per_cluster: Vectors a cluster, about.
+        block: Draw so many at once, which bounds the memory and decides about the draws; by default all.
+    """
+    rng = np.random.default_rng(seed)
+    centres = rng.standard_normal((max(1, n // per_cluster), width), dtype=np.float32)
+    made = np.empty((n, width), np.float32)
+    for start in range(0, n, block or n):
+        part = made[start : start + (block or n)]
+        part[:] = centres[rng.integers(0, len(centres), len(part))]
+        part += np.float32(spread) * rng.standard_normal(part.shape, dtype=np.float32)
+        part /= np.linalg.norm(part, axis=1, keepdims=True)
+    return made
+
+
 def vectors(n: int, width: int, seed: int) -> NDArray[np.float32]:
     """float32[n, width] of unit length, in no clusters."""
     rng = np.random.default_rng(seed)

@@ -29,25 +29,25 @@ from hub_models.hub_cache import ensure_base, use_project_cache
 use_project_cache()
 
 import torch  # noqa: E402
-from sentence_transformers import SentenceTransformer  # noqa: E402
+from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer  # noqa: E402
 from transformers import TrainerCallback  # noqa: E402
 
-from benchmarks import stock_training  # noqa: E402
+from benchmarks.measure import report  # noqa: E402
+from benchmarks.trainers import ours, theirs  # noqa: E402
 from dataset_builders.atomic import write_text  # noqa: E402
 from dataset_builders.schema import Split  # noqa: E402
 from dataset_builders.sources import load as load_data  # noqa: E402
-from hub_models import training, training_data  # noqa: E402
 from hub_models.evaluation.stance import ALL, judge, queries_of  # noqa: E402
 from hub_models.evaluation.stance_ranking import per_query  # noqa: E402
 from hub_models.evaluation.stance_runs import dense_scores  # noqa: E402
 from hub_models.recipe import load_recipe  # noqa: E402
 from hub_models.retrieval.dense import DenseIndex  # noqa: E402
 
+RECIPE = "stance-minilm"
 BOUND = "<= 0.6"
 SHARE = 0.9  # of the stock script's final gain
 EVERY = 20  # steps
 STOCK_RATES = ("1e-4", "3e-4", "5e-4", "1e-3")
-OUR_DOSES = (4800, 2400)  # triplets, 16 a step
 SPLITS: tuple[Split, ...] = ("validation", "test")
 
 Run = list[dict[str, float]]
@@ -94,51 +94,24 @@ class Watch(TrainerCallback):  # type: ignore[misc]
         return float(table["precision_at_r"][table["candidates"] == ALL].mean())
 
 
-class Watched(Exception):
-    """Carries the points of ours out of `training.train`, before it saves and passes the gate."""
-
-    def __init__(self, points: Run) -> None:
-        super().__init__("watched")
-        self.points = points
-
-
-def train_stock(learning_rate: float, folder: Path) -> Run:
-    recipe = load_recipe("stance-minilm")
-    ensure_base(recipe.base)
-    columns = training_data.read(recipe).columns(recipe.query_template, recipe.negatives_per_anchor)
-    trainer = stock_training.trainer(
-        recipe.base,
-        columns,
-        recipe.lora_targets("bert"),
-        recipe.global_batch,
-        training.precision_of(recipe) == "bf16",
-        str(folder),
-        learning_rate,
-    )
-    watch = Watch(trainer.model, recipe.query_template)
+def watched(trainer: SentenceTransformerTrainer) -> Run:
+    """The points of a training."""
+    watch = Watch(trainer.model, load_recipe(RECIPE).query_template)
     trainer.add_callback(watch)
     trainer.train()
     return watch.points
 
 
+def train_stock(learning_rate: float, folder: Path) -> Run:
+    recipe = load_recipe(RECIPE)
+    ensure_base(recipe.base)
+    run: Run = theirs(recipe, folder, watched, learning_rate=learning_rate)
+    return run
+
+
 def train_ours(dose: int, folder: Path) -> Run:
-    recipe = load_recipe("stance-minilm", [f"data.0.dose={dose}"])
-    real_train = training._Trainer.train
-
-    def watched_train(self: Any, **options: Any) -> None:
-        watch = Watch(self.model, recipe.query_template)
-        self.add_callback(watch)
-        real_train(self, **options)
-        raise Watched(watch.points)
-
-    training._Trainer.train = watched_train
-    try:
-        training.train(recipe, folder / "run")
-    except Watched as watched:
-        return watched.points
-    finally:
-        training._Trainer.train = real_train
-    raise RuntimeError("training.train ended without training")
+    run: Run = ours(load_recipe(RECIPE, [f"data.0.dose={dose}"]), folder, watched)
+    return run
 
 
 def kept(path: Path, work: Callable[[Path], Run]) -> Run:
@@ -190,25 +163,25 @@ def main() -> None:
     logging.disable(logging.WARNING)
     torch.set_num_threads(1)
     stock = {f"stock-{rate}": functools.partial(train_stock, float(rate)) for rate in STOCK_RATES}
-    ours = {f"ours-{dose}": functools.partial(train_ours, dose) for dose in OUR_DOSES}
-    work = stock | ours
+    recipe = load_recipe(RECIPE)
+    dose = recipe.data[0].dose or 0
+    mine = {f"ours-{n}": functools.partial(train_ours, n) for n in (dose, dose // 2)}
+    work = stock | mine
+    folder = arguments.runs / recipe.hash[:8]  # runs of another recipe are no runs of this one
     for name in arguments.only or work:
-        kept(arguments.runs / f"{name}.json", work[name])
+        kept(folder / f"{name}.json", work[name])
     if arguments.only:
         return
-    runs = {name: kept(arguments.runs / f"{name}.json", work[name]) for name in work}
+    runs = {name: kept(folder / f"{name}.json", work[name]) for name in work}
     best = max(stock, key=lambda name: runs[name][-1]["validation"])
 
     def seconds(name: str) -> float:
         point = reached(runs[name], "validation", target(runs[best], "validation"))
         return point["seconds"] if point else math.inf
 
-    first = min(ours, key=seconds)
+    first = min(mine, key=seconds)
     rows = [row(split, runs[first], runs[best]) | {"runs": [first, best]} for split in SPLITS]
-    for found in rows:
-        print(json.dumps(found))
-    if arguments.out:
-        write_text(arguments.out, json.dumps(rows, indent=1) + "\n")
+    report(rows, arguments.out)
 
 
 if __name__ == "__main__":

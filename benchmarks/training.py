@@ -12,14 +12,11 @@ losses, means over ten steps, must agree within 2 %.
 
 from __future__ import annotations
 
-import argparse
-import json
 import logging
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,51 +31,15 @@ from peft import get_peft_model_state_dict, set_peft_model_state_dict  # noqa: E
 from sentence_transformers import SentenceTransformerTrainer  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
-from benchmarks import stock_training  # noqa: E402
-from dataset_builders.atomic import write_text  # noqa: E402
-from hub_models import training, training_data  # noqa: E402
+from benchmarks import measure  # noqa: E402
+from benchmarks.trainers import ours, theirs  # noqa: E402
+from hub_models import training  # noqa: E402
 from hub_models.recipe import Recipe, load_recipe  # noqa: E402
 
 BOUND, LOSS_BOUND = ">= 1.2", "<= 1.02"
 LOSS_ROWS = 320  # 20 steps
 
-parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("--rows", type=int, default=480, help="triplets a run (480: 30 steps)")
-parser.add_argument("--repeats", type=int, default=5)
-parser.add_argument("--out", type=Path, help="also write the rows to this JSON file")
-
-
-class Done(Exception):
-    """Carries what was found out of `training.train`, before it saves and passes the gate."""
-
-    def __init__(self, found: Any) -> None:
-        super().__init__("done")
-        self.found = found
-
-
-def ours(recipe: Recipe, folder: Path, work: Callable[[SentenceTransformerTrainer], Any]) -> Any:
-    """What ``work`` gives of the trainer that `training.train` makes."""
-
-    def train(self: Any, **_: Any) -> None:
-        training._Trainer.train = real_train
-        raise Done(work(self))
-
-    real_train, training._Trainer.train = training._Trainer.train, train
-    try:
-        training.train(recipe, folder / "run")
-    except Done as done:
-        return done.found
-    finally:
-        training._Trainer.train = real_train
-    raise RuntimeError("training.train ended without training")
-
-
-def theirs(recipe: Recipe, folder: Path, work: Callable[[SentenceTransformerTrainer], Any]) -> Any:
-    """What ``work`` gives of the stock script's trainer."""
-    columns = training_data.read(recipe).columns(recipe.query_template, recipe.negatives_per_anchor)
-    bf16 = training.precision_of(recipe) == "bf16"
-    targets = recipe.lora_targets("bert")
-    return work(stock_training.trainer(recipe.base, columns, targets, recipe.global_batch, bf16, str(folder)))
+ROWS = 480  # triplets a run: 30 steps
 
 
 def clocked(trainer: SentenceTransformerTrainer) -> tuple[float, float]:
@@ -181,16 +142,12 @@ def loss_row() -> dict[str, Any]:
 
 
 def main() -> None:
-    arguments = parser.parse_args()
+    arguments = measure.arguments(__doc__, rows=ROWS)
     logging.disable(logging.WARNING)
     torch.set_num_threads(1)
     recipe = load_recipe("stance-minilm", [f"data.0.dose={arguments.rows}"])
     ensure_base(recipe.base)
-    rows = [*speed_rows(recipe, arguments.repeats), loss_row()]
-    for row in rows:
-        print(json.dumps(row))
-    if arguments.out:
-        write_text(arguments.out, json.dumps(rows, indent=1) + "\n")
+    measure.report([*speed_rows(recipe, arguments.repeats), loss_row()], arguments.out)
 
 
 if __name__ == "__main__":

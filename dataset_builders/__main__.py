@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dataset_builders.choices import FROM_RANK, STYLE_NEIGHBOURS, STYLOMETRIC, Lens, QueryForm
-from dataset_builders.terminal import print_any_text
+from dataset_builders.terminal import print_any_text, told
 
 if TYPE_CHECKING:
     from dataset_builders.builds import Build
@@ -120,8 +120,7 @@ def build(
             if built.report is not None:
                 _write(report, _json(built.report.as_dict()))
     except (ValueError, OSError, GenerationError) as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(1) from None
+        raise told(error) from None
     for line in _lines(built):
         typer.echo(line)
     typer.echo(f"{'built' if changed else 'up to date'}: {out}")
@@ -150,8 +149,7 @@ def publish(
             name, org, source=source, seed=seed, triplets=triplets, private=private, tag=tag, dry_run=dry_run
         )
     except (ValueError, OSError, HubError) as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(1) from None
+        raise told(error) from None
     for line in [*([done.card] if dry_run else []), *done.plan.lines()]:
         typer.echo(line)
     if done.commit is not None:
@@ -177,14 +175,12 @@ def check(
         _probe(out)
         report = quality.check(source, data, [_source(text) for text in against or ()])
     except (ValueError, OSError) as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(1) from None
+        raise told(error) from None
     for line in report.lines():
         typer.echo(line)
     _write(out, report.json())
     if report.broken or report.mended:
-        typer.echo(f"error: {len(report.broken)} bounds broken, {len(report.mended)} known issues mended", err=True)
-        raise typer.Exit(1)
+        raise told(f"{len(report.broken)} bounds broken, {len(report.mended)} known issues mended")
 
 
 @app.command()
@@ -209,8 +205,7 @@ def purity(
         probe = purity_of.read_probe(labels, corpus)
         rows = purity_of.purity(_vectors(vectors, specialist, probe), probe, k or purity_of.KS, seed=seed)
     except (ValueError, OSError) as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(1) from None
+        raise told(error) from None
     counts = {
         "documents": len(probe.ids),
         "labelled": len(probe.labels),
@@ -238,8 +233,7 @@ def query_quality_(
         _probe(out)
         rows = query_quality.measure(query_quality.read_pairs(queries, task), data)
     except (ValueError, OSError) as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(1) from None
+        raise told(error) from None
     for line in align(query_quality.table(rows)):
         typer.echo(line)
     _write(out, _json(rows))
@@ -298,8 +292,7 @@ def _write(out: Path | None, text: str) -> None:
     try:
         write_text(out, text)
     except OSError as error:
-        typer.echo(f"error: {out}: {error.strerror or error}", err=True)
-        raise typer.Exit(1) from None
+        raise told(f"{out}: {error.strerror or error}") from None
 
 
 def _lines(built: Build) -> list[str]:

@@ -1,9 +1,11 @@
-"""Printing to terminals that lack a character."""
+"""What commands print: to terminals that lack a character, and of what is wrong."""
 
 from __future__ import annotations
 
 import io
 import sys
+
+import typer
 
 
 def print_any_text() -> None:
@@ -13,3 +15,9 @@ def print_any_text() -> None:
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
+
+
+def told(error: Exception | str) -> typer.Exit:
+    """Print what was wrong or went wrong in one line; raised, what this returns ends the command with 1."""
+    typer.echo(f"error: {error}", err=True)
+    return typer.Exit(1)

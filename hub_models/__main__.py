@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dataset_builders.terminal import print_any_text
+from dataset_builders.terminal import print_any_text, told
 from hub_models import release_commands, study_commands
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -23,12 +23,6 @@ def _main() -> None:
 
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     use_project_cache()
-
-
-def _told(error: Exception) -> typer.Exit:
-    """One line for what was wrong or went wrong."""
-    typer.echo(f"error: {error}", err=True)
-    return typer.Exit(1)
 
 
 @app.command()
@@ -55,7 +49,7 @@ def plan(
         processes = processes_of(config_file) if config_file is not None else world_size or 1
         typer.echo(make(made, processes).table())
     except (ValueError, OSError) as error:
-        raise _told(error) from None
+        raise told(error) from None
 
 
 @app.command()
@@ -87,7 +81,7 @@ def diagnose(
         if against is not None:
             found["against"] = contrast(columns(file), columns(against), metric)
     except (ValueError, OSError) as error:
-        raise _told(error) from None
+        raise told(error) from None
     typer.echo(json.dumps(found, indent=1, allow_nan=False))
 
 
@@ -116,7 +110,7 @@ def probe(
         found.write(folder / module.PROBE_NAME)
         drawn = draw_probe(found, folder)
     except (ValueError, OSError) as error:
-        raise _told(error) from None
+        raise told(error) from None
     typer.echo(f"{module.report(found)}\n\nresults  {folder / module.PROBE_NAME}\nfigure   {drawn}")
 
 
@@ -149,7 +143,7 @@ def tune(
         keep(run, found)
         figure = draw_levers(found.curve, found.levers, f"{run.resolve().name} on {name}", run / TUNING)
     except (ValueError, OSError) as error:
-        raise _told(error) from None
+        raise told(error) from None
     typer.echo(summary(found))
     typer.echo(f"figure   {figure}\nkept in  {run / 'slant.json'}")
 
@@ -186,7 +180,7 @@ def encode(
             write_with(out, lambda file: save(file, vectors))
             typer.echo(f"{out}: {vectors.shape[0]} x {vectors.shape[1]}, by {processes} process(es)")
     except (ValueError, OSError) as error:
-        raise _told(error) from None
+        raise told(error) from None
 
 
 @app.command()
@@ -210,7 +204,7 @@ def card(
     try:
         written = write_card(run, results)
     except (ValueError, OSError) as error:
-        raise _told(error) from None
+        raise told(error) from None
     for name, path in [("adapter", run), ("card", written), *(("figure", f) for f in figures(run, results))]:
         typer.echo(f"{name:<9}{path}")
     typer.echo(f"\nSearch with it, from any shell:\n\n{search_snippet(run)}")

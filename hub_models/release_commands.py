@@ -13,6 +13,8 @@ from typing import Annotated
 
 import typer
 
+from dataset_builders.terminal import told
+
 app = typer.Typer()
 
 Org = Annotated[str, typer.Option(help="Organisation or user on the Hub.")]
@@ -23,7 +25,7 @@ Run = Annotated[Path, typer.Argument(exists=True, file_okay=False, help="A run f
 
 
 @contextmanager
-def _told(needs: str | None = None, doing: str = "release") -> Iterator[None]:
+def _reaching_the_hub(needs: str | None = None, doing: str = "release") -> Iterator[None]:
     """Errors as one line; and, before anything slow is imported, whether the repository ``needs`` can be reached."""
     from huggingface_hub import constants
 
@@ -39,13 +41,11 @@ def _told(needs: str | None = None, doing: str = "release") -> Iterator[None]:
             check_name(needs)
         yield
     except (ValueError, OSError, HubError) as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(1) from None
+        raise told(error) from None
     except RuntimeError as error:
         if type(error).__name__ != "GateError":  # which would bring torch along
             raise
-        typer.echo(f"error: the gate refuses the run: {error}", err=True)
-        raise typer.Exit(1) from None
+        raise told(f"the gate refuses the run: {error}") from None
 
 
 @app.command()
@@ -59,7 +59,7 @@ def release(
     dry_run: DryRun = False,
 ) -> None:
     """Release a run: gate, one commit, read back by a fresh process, tag."""
-    with _told(f"{org}/model"):
+    with _reaching_the_hub(f"{org}/model"):
         from hub_models import publish
 
         for done in publish.release(
@@ -81,7 +81,7 @@ def verify(
     ] = None,
 ) -> None:
     """Load a release as a stranger does, check its files, and compare its vectors with the trained model's."""
-    with _told(repo_id, "verify"):
+    with _reaching_the_hub(repo_id, "verify"):
         from hub_models import verify as verification
 
         typer.echo(verification.verify(repo_id, revision, trust_remote_code=trust_remote_code).line())
@@ -90,7 +90,7 @@ def verify(
 @app.command()
 def merge(run: Run) -> None:
     """Merge a run's adapter into its base, in a folder beside it, and measure what that changes."""
-    with _told():
+    with _reaching_the_hub():
         from hub_models import merge as merging
 
         folder = merging.merged(run)
@@ -105,7 +105,7 @@ def onnx(
     revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of a Hub model.")] = None,
 ) -> None:
     """Export a model as ONNX: token ids and mask to the sentence's vector. Needs the extra `onnx`."""
-    with _told():
+    with _reaching_the_hub():
         import torch
 
         from hub_models import encoder, onnx_parity
@@ -124,7 +124,7 @@ def release_space(
     name: Annotated[str, typer.Argument(help="A folder under spaces/.")], org: Org, dry_run: DryRun = False
 ) -> None:
     """Push a Space with the package inside it and the released model as its default."""
-    with _told(f"{org}/{name}"):
+    with _reaching_the_hub(f"{org}/{name}"):
         from hub_models import space
 
         plan, commit = space.release_space(name, org, dry_run=dry_run)
@@ -151,7 +151,7 @@ def release_all(
     """Release data, models, Spaces and a collection, in this order; what is up already is skipped."""
     if dry_run is None:
         raise typer.BadParameter("give --dry-run to look or --push to release")
-    with _told(f"{org}/model"):
+    with _reaching_the_hub(f"{org}/model"):
         from hub_models.release_all import release_all as all_of_it
 
         if oblique is None and (at_hand := Path("runs/obliq-minilm")).is_dir():

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +11,7 @@ from typing import Annotated
 import typer
 
 from dataset_builders.choices import QueryForm
+from dataset_builders.terminal import told
 
 app = typer.Typer(help="Train many systems with one budget, measure all on all sets, and report it as the papers do.")
 
@@ -27,15 +26,6 @@ Seeds = Annotated[int, typer.Option(min=1, help="Trainings of each system, with 
 Split = Annotated[StudySplit, typer.Option(help="Which claims or queries to ask about.")]
 Overrides = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override of the recipe.")]
 RecipeName = Annotated[str, typer.Option(help="Name of a recipe, or a YAML file.")]
-
-
-@contextmanager
-def _told() -> Iterator[None]:
-    try:
-        yield
-    except (ValueError, OSError, RuntimeError) as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(1) from None
 
 
 def _command() -> str:
@@ -72,12 +62,14 @@ def stance(
     """Train every curriculum with the same budget, measure all on all sets, and report it as the paper's tables do."""
     from hub_models.evaluation import study as studies
 
-    with _told():
+    try:
         written = studies.study_stance(
             out, recipe, studies.parse_systems(curricula, also or []), seeds=1 if quick else seeds, source=source,
             data=data, further=evaluate or [], split=split.value, hybrid=hybrid, quick=quick,
             overrides=overrides or [], command=_command(),
         )  # fmt: skip
+    except (ValueError, OSError, RuntimeError) as error:
+        raise told(error) from None
     for path in written:
         typer.echo(path)
 
@@ -116,11 +108,13 @@ def obliq(
     """Train with and without pairs of the style graph, and with what could explain them, and report it as O does."""
     from hub_models.evaluation import study_obliq as studies
 
-    with _told():
+    try:
         written = studies.study_oblique(
             out, recipe, seeds=1 if quick else seeds, specialist=specialist, generic=generic, query_form=query_form,
             further=evaluate or [],
             split=split.value, quick=quick, overrides=overrides or [], command=_command(),
         )  # fmt: skip
+    except (ValueError, OSError, RuntimeError) as error:
+        raise told(error) from None
     for path in written:
         typer.echo(path)
