@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import random
+import re
 import signal
 import sys
 from collections import Counter
@@ -20,7 +21,7 @@ import pytest
 from tests.dataset_builders.publisher import NAME, claims
 from tests.endpoint import Endpoint
 from tests.hub.faults import Hold
-from tests.toughness.commands import BUILD, CARELESS, ENCODE, EVALUATE, GENERATE, TRAIN, Command
+from tests.toughness.commands import BUILD, CARELESS, ENCODE, EVALUATE, GENERATE, TRAIN, Command, State
 from tests.toughness.endings import Ending
 from tests.toughness.place import Place
 from tests.toughness.workshop import Workshop
@@ -47,7 +48,7 @@ def kill(command: Command, times: int, seed: int, workshop: Workshop, model: End
     counts: Counter[str] = Counter()
     for _, (renewed, ending) in zip(range(2 * times), endings(seed, place), strict=False):
         place.start_again(renewed=renewed)
-        start = command.state(place.folder)
+        start = shown(command.state(place.folder))
         model.bodies.clear()
         done = place.go(ending)
         assert done.code in (*KILLED, 0), done.output
@@ -56,10 +57,12 @@ def kill(command: Command, times: int, seed: int, workshop: Workshop, model: End
             continue
         said = f"{command.name} {ending}, renewed {renewed}"
         command.check(place.folder / "out")
-        left = command.state(place.folder)
+        left = shown(command.state(place.folder))
         counts["killed"] += 1
         counts["in the middle of a file" if ending.how == "kill-bytes" else "before a change"] += 1
-        counts["left as before" if left == start else "left done" if left == place.wanted else "left between"] += 1
+        counts[
+            "left as before" if left == start else "left done" if left == shown(place.wanted) else "left between"
+        ] += 1
         place.run()
         found = command.state(place.folder)
         differing = {name for name in found.keys() | place.wanted.keys() if found.get(name) != place.wanted.get(name)}
@@ -70,6 +73,11 @@ def kill(command: Command, times: int, seed: int, workshop: Workshop, model: End
         if counts["killed"] == times:
             return counts
     raise AssertionError(f"{command.name}: only {counts['killed']} of {times} were killed")
+
+
+def shown(state: State) -> State:
+    """Without what is staged or locked, whose names begin with a dot."""
+    return {name: content for name, content in state.items() if not re.search(r"(^|/)\.", name)}
 
 
 def say(capsys: pytest.CaptureFixture[str], what: str, counts: Counter[str]) -> None:
