@@ -25,9 +25,14 @@ def check_folder(folder: Path) -> None:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(b"?")
     except OSError as error:
-        raise type(error)(
-            error.errno, f"{error.strerror}: nothing can be written there; choose another folder", str(folder)
-        ) from error
+        raise named(error, folder, "nothing can be written there; choose another folder") from error
+
+
+def named(error: OSError, path: Path, advice: str) -> OSError:
+    """The same error with the file or folder that it is about, and what to do."""
+    if error.errno is None:  # numpy's, of a write that came out short
+        return type(error)(f"{error} (is the disk full?): {advice}: {str(path)!r}")
+    return type(error)(error.errno, f"{error.strerror}: {advice}", str(path))
 
 
 def write_text(path: Path, text: str) -> None:
@@ -62,9 +67,7 @@ def write_with(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     except BaseException as error:
         staged.unlink(missing_ok=True)
         if isinstance(error, OSError):
-            raise type(error)(
-                error.errno, f"{error.strerror}: not written, what was there still stands", str(path)
-            ) from error
+            raise named(error, path, "not written, what was there still stands") from error
         raise
     _remove_what_the_dead_left(path)
 

@@ -30,7 +30,9 @@ from datasets import Features
 from tqdm import tqdm
 
 from dataset_builders.lock import locked
+from dataset_builders.plain_yaml import read_yaml
 from dataset_builders.schema import Split
+from dataset_builders.text import decoded
 
 README = "README.md"
 MANIFEST = "build.json"
@@ -234,7 +236,7 @@ def _own_configs(out: Path, old: tuple[str, dict[str, Any], str], built: Mapping
 
 def _read_readme(path: Path) -> tuple[str, dict[str, Any], str]:
     """The text of a README, the YAML at its head, and what follows."""
-    text = path.read_bytes().decode() if path.exists() else ""  # bytes: line ends are kept as they are
+    text = decoded(path.read_bytes(), str(path)) if path.exists() else ""  # bytes: line ends are kept as they are
     return text, *read_card(text, str(path))
 
 
@@ -248,8 +250,8 @@ def read_card(text: str, where: str) -> tuple[dict[str, Any], str]:
     if not match:
         return {}, text
     try:
-        data = yaml.safe_load(match[1]) or {}
-    except yaml.YAMLError as error:
+        data = read_yaml(match[1]) or {}
+    except ValueError as error:
         raise ValueError(f"{where}: the part between the --- lines is no YAML ({error}); mend it") from None
     if not isinstance(data, dict):
         raise ValueError(f"{where}: got YAML {type(data).__name__} between the --- lines, wanted keys and values")

@@ -14,6 +14,7 @@ from huggingface_hub.hf_api import RepoFile
 from huggingface_hub.utils._validators import validate_repo_id
 
 from dataset_builders.hub_errors import HubError, ask, offline
+from dataset_builders.text import decoded
 
 RepoType = Literal["model", "dataset", "space"]
 
@@ -139,6 +140,7 @@ def read_text(remote: Remote, path: str) -> str | None:
 
     Raises:
         HubError: If the Hub cannot be reached or refuses.
+        ValueError: If the file is no UTF-8.
     """
     if path not in remote.files:
         return None
@@ -149,4 +151,4 @@ def read_text(remote: Remote, path: str) -> str | None:
                 remote.repo_id, path, repo_type=remote.repo_type, revision=remote.sha, cache_dir=cache
             ),
         )
-        return Path(file).read_bytes().decode()
+        return decoded(Path(file).read_bytes(), f"{remote.repo_id}/{path}")

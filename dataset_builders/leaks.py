@@ -15,9 +15,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-import yaml
 
 from dataset_builders.folder import read_card
+from dataset_builders.plain_yaml import read_yaml
 from dataset_builders.tokens import SECRET
 
 _MACHINE_PATH = re.compile(r"^(?:[/\\~]|\.{1,2}(?:[/\\]|$)|[A-Za-z]:[/\\]|file:)")
@@ -111,7 +111,7 @@ def _parsed(path: Path) -> Any:
     if path.suffix == ".json":
         return json.loads(path.read_bytes())
     if path.suffix in (".yaml", ".yml"):
-        return yaml.safe_load(path.read_bytes())
+        return read_yaml(path.read_text(encoding="utf-8"))
     if path.suffix == ".md":
         return read_card(path.read_bytes().decode("utf-8", "replace"), path.name)[0]
     return None

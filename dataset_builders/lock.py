@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from dataset_builders.atomic import named
+
 
 @contextmanager
 def locked(path: Path, *, wait: bool = False) -> Iterator[bool]:
@@ -42,9 +44,7 @@ def _open(path: Path) -> IO[bytes]:
     try:
         return path.open("wb")
     except OSError as error:
-        raise type(error)(
-            error.errno, f"{error.strerror}: nothing can be written there; choose another folder", str(path.parent)
-        ) from error
+        raise named(error, path.parent, "nothing can be written there; choose another folder") from error
 
 
 def _take(file: IO[bytes], path: Path, how: int) -> bool | None:

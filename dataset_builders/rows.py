@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dataset_builders.text import did_you_mean, shown
+from dataset_builders.text import decoded, did_you_mean, shown
 
 Row = dict[str, Any]
 Name = TypeVar("Name", bound=str)
@@ -92,14 +92,7 @@ def read_text(path: Path) -> str:
         FileNotFoundError: If there is no such file.
         ValueError: If the file is no UTF-8.
     """
-    try:
-        return path.read_bytes().removeprefix(_MARK).decode()
-    except UnicodeDecodeError as error:
-        raise ValueError(_no_utf8(error, path.name, "file")) from None
-
-
-def _no_utf8(error: UnicodeDecodeError, where: str, unit: str) -> str:
-    return f"{where}: the {unit} is no UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8"
+    return decoded(path.read_bytes().removeprefix(_MARK), path.name)
 
 
 def _is_array(path: Path) -> bool:
@@ -108,10 +101,9 @@ def _is_array(path: Path) -> bool:
 
 
 def _parse(content: bytes, where: str, unit: str, wanted: str) -> Any:
+    text = decoded(content, where, unit)
     try:
-        return json.loads(content.decode(), object_pairs_hook=_object)
-    except UnicodeDecodeError as error:
-        raise ValueError(_no_utf8(error, where, unit)) from None
+        return json.loads(text, object_pairs_hook=_object)
     except json.JSONDecodeError as error:
         raise ValueError(f"{where}: the {unit} is no JSON ({error}); wanted {wanted}") from None
     except RecursionError:

@@ -84,6 +84,20 @@ def check_text(text: object, where: str) -> str:
     return text
 
 
+def decoded(content: bytes, where: str, unit: str = "file") -> str:
+    """UTF-8 as text.
+
+    Raises:
+        ValueError: If it is none.
+    """
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{where}: the {unit} is no UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8"
+        ) from None
+
+
 def shown(value: object) -> str:
     """A value as an error shows it: it may be as large as a file."""
     said = repr(value)

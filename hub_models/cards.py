@@ -25,6 +25,7 @@ from dataset_builders.leaks import home_folder
 from dataset_builders.markdown import cell as cell  # for those who write a cell of their own
 from dataset_builders.markdown import literal, template
 from dataset_builders.sources.hub import REPO_ID
+from dataset_builders.text import decoded
 from hub_models.card_results import (
     COST_COLUMNS,
     OBLIQUE_COLUMNS,
@@ -96,7 +97,7 @@ def write_card(run_dir: Path | str, results_path: Path | str | None = None) -> P
 
     path = run_dir / CARD_NAME
     # Not read_text: it would turn the line ends of a hand-written part into our own.
-    old = path.read_bytes().decode("utf-8") if path.exists() else ""
+    old = decoded(path.read_bytes(), str(path)) if path.exists() else ""
     drawn = [] if results is None else _inside(run_dir, figures(run_dir, results_path))
     block = _render(manifest, recipe, results, drawn)
     head, body = _metadata(old, manifest, results, path), body_with(old, block, path)

@@ -59,7 +59,11 @@ def export(model: SentenceTransformer, path: Path) -> None:
             program = _program(model)
             staged.mkdir()
             program.save(staged / path.name)
-            # The weights of a large model lie beside its graph: they go first.
+            # The weights of a large model lie beside its graph, and a graph of others must not find them.
+            weights = path.with_name(f"{path.name}.data")
+            if weights.exists() or (staged / weights.name).exists():
+                path.unlink(missing_ok=True)
+                weights.unlink(missing_ok=True)
             for file in sorted(staged.iterdir(), key=lambda file: file.name == path.name):
                 os.replace(file, path.with_name(file.name))
         finally:

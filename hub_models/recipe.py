@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from dataset_builders.choices import ObliqueTaskName
 from dataset_builders.instructions import DEFAULT_QUERY_TEMPLATE, check_template
+from dataset_builders.plain_yaml import read_yaml
 from dataset_builders.text import did_you_mean
 
 RECIPES = Path(__file__).parent / "recipes"
@@ -281,9 +282,9 @@ def load_recipe(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Reci
             f"{did_you_mean(str(name_or_path), recipe_names())}"
         )
     try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is no YAML ({_on_one_line(error)}); repair it") from None
+        raw = read_yaml(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is no YAML ({error}); repair it, and save it as UTF-8") from None
     if not isinstance(raw, dict):
         raise ValueError(f"{path}: got {type(raw).__name__}, wanted the keys and values of a recipe")
     _override(raw, overrides)
@@ -313,20 +314,16 @@ def _override(raw: dict[str, Any], overrides: Sequence[str]) -> None:
 
 def _parse(key: str, value: str) -> Any:
     try:
-        parsed = yaml.safe_load(value)
-    except yaml.YAMLError as error:
+        parsed = read_yaml(value)
+    except ValueError as error:
         if key == "query_template":
             return value
         raise ValueError(
-            f"override {key}={value}: the value is no YAML ({_on_one_line(error)}); quote it twice if it is a text, "
+            f"override {key}={value}: the value is no YAML ({error}); quote it twice if it is a text, "
             f"such as \"{key}='…'\""
         ) from None
     # Its braces look like YAML's.
     return parsed if key != "query_template" or isinstance(parsed, str) else value
-
-
-def _on_one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
 
 
 def _set(raw: dict[str, Any], key: str, value: Any) -> None:

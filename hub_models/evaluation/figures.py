@@ -18,17 +18,25 @@ from hub_models.evaluation.ablation_results import read_ablation
 from hub_models.evaluation.figure_cost import cost_quality
 from hub_models.evaluation.figures_ablation import direction, heatmap, median_query, sensitivity
 from hub_models.evaluation.figures_oblique import gain_by_rank
-from hub_models.evaluation.measured import Table
+from hub_models.evaluation.measured import OWN, Table
 from hub_models.evaluation.metrics import COMPOSITION, STANCE_BIT, document_kinds
 from hub_models.evaluation.oblique import ObliqueJudgements
 from hub_models.evaluation.probe import Probe, picture
-from hub_models.evaluation.results import TaskResult
+from hub_models.evaluation.results import Results, TaskResult
 from hub_models.evaluation.run import Evaluation, read_table
 from hub_models.evaluation.systems import REFERENCES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+AGAINST_A_BASELINE = ("top5", "gain")
+KINDS = (
+    "composition",
+    "cost",
+    *AGAINST_A_BASELINE,
+    *(f"ablation-{n}" for n in ("sensitivity", "direction", "heatmap")),
+)
+"""Of a figure: its name is that of the task, and one of these."""
 EXAMPLE_INSTRUCTION = "attack-unseen-04"
 """'Find statements rejecting', the paper's own example."""
 
@@ -56,7 +64,8 @@ def draw(evaluation: Evaluation, task_name: str) -> list[Path]:
     Returns:
         The PNG files: of a stance task the composition, and the example where there is a baseline to set it beside,
         and those of a word ablation; of an oblique task the gain over the baseline by rank, where there is one, and
-        what its rerankers cost, where there are some.
+        what its rerankers cost, where there are some. Figures of earlier numbers, and of tasks that the results do not
+        hold, are removed.
     """
     import matplotlib
 
@@ -70,11 +79,25 @@ def draw(evaluation: Evaluation, task_name: str) -> list[Path]:
             if evaluation.baseline:
                 drawn["gain"] = gain_by_rank(evaluation.results, task_name, evaluation.baseline)
             drawn["cost"] = cost_quality(evaluation.results.tasks[task_name], task_name)
-        return [
+        paths = [
             save(figure, evaluation.folder / "figures", _stem(task_name, name))
             for name, figure in drawn.items()
             if figure is not None
         ]
+    _remove_stale(evaluation.results, evaluation.folder / "figures", task_name, {path.stem for path in paths})
+    return paths
+
+
+def _remove_stale(results: Results, folder: Path, task_name: str, drawn: set[str]) -> None:
+    """Remove what shows numbers that the results no longer hold: cards take every figure that lies here."""
+    kept = {_stem(name, kind) for name in results.tasks if name != task_name for kind in KINDS} | drawn
+    if any(c.baseline != OWN for run in results.tasks[task_name].runs for c in run.compare):
+        kept |= {_stem(task_name, kind) for kind in AGAINST_A_BASELINE}
+    for path in folder.glob("*.png"):
+        ours = path.stem.endswith(tuple(f"-{kind}" for kind in KINDS)) and path.with_suffix(".svg").exists()
+        if ours and path.stem not in kept:
+            path.unlink()
+            path.with_suffix(".svg").unlink()
 
 
 def _ablation(evaluation: Evaluation, task_name: str) -> dict[str, Figure]:

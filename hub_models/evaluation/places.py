@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from dataset_builders.atomic import named
 from dataset_builders.lock import locked
 from hub_models.encoder import SLANT_JSON
 from hub_models.evaluation.results import RESULTS_NAME
@@ -29,9 +30,7 @@ def check_writable(folder: Path) -> None:
             with tempfile.TemporaryFile(dir=nearest):
                 pass
         except OSError as error:
-            raise type(error)(
-                error.errno, f"{error.strerror}: cannot write results there; give another --out", str(nearest)
-            ) from error
+            raise named(error, nearest, "cannot write results there; give another --out") from error
 
 
 @contextmanager

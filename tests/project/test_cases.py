@@ -22,7 +22,7 @@ def names_in(file: str) -> frozenset[str]:
 
 
 def test_every_case_has_a_row() -> None:
-    assert list(ROWS) == [*map(str, range(1, 33)), "files", "surroundings"]
+    assert list(ROWS) == [*map(str, range(1, 33)), "files", "descriptions", "surroundings"]
 
 
 @pytest.mark.parametrize("case", ROWS)

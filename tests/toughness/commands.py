@@ -25,6 +25,8 @@ from tests.dataset_builders.publisher import claims
 from tests.hub_models.releaser import BASE, make_run
 from tests.tiny import tiny
 
+NOTE = b"a line of the note\n" * 500
+
 Argv = Sequence[object]
 State = dict[str, Any]
 
@@ -60,9 +62,13 @@ class Command:
 
 
 def _lasting(path: Path) -> Any:
+    content = path.read_bytes()
     if path.suffix != ".json":
-        return path.read_bytes()
-    return _without(json.loads(path.read_bytes()), {"timing", "environment", "counters", "seconds"})
+        return content
+    try:
+        return _without(json.loads(content), {"timing", "environment", "counters", "seconds"})
+    except ValueError:  # staged by a killed process
+        return content
 
 
 def _without(content: Any, keys: set[str]) -> Any:
@@ -237,6 +243,15 @@ def whole_json(out: Path) -> None:
 
 
 # --- Commands --------------------------------------------------------------------------------------------------------
+
+
+def _whole_note(out: Path) -> None:
+    path = out / "note.txt"
+    assert not path.exists() or path.read_bytes() in (NOTE, b""), "half-written"
+
+
+CARELESS = Command("careless", lambda place, url: ["careless", place / "out" / "note.txt"], _claims, _whole_note)
+"""No command of the kit: it writes in place, as none should, so that the tests of kills can fail."""
 
 
 def _build(kind: str) -> Callable[[Path, str], Argv]:

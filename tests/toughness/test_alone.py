@@ -107,19 +107,31 @@ def test_a_graph_is_there_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytes
         onnx_parity.export(None, tmp_path / "no" / "model.onnx")  # type: ignore[arg-type]
 
 
-def test_weights_beside_a_graph_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("old", [{}, {"model.onnx": b"old"}, {"model.onnx": b"old", "model.onnx.data": b"old"}])
+@pytest.mark.parametrize("new", [["model.onnx"], ["model.onnx", "model.onnx.data"]])
+def test_a_graph_never_stands_beside_weights_of_another(
+    old: dict[str, bytes], new: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whenever it is killed: the old pair, the new pair, or weights without a graph, which nobody loads."""
+
     class Program:
         def save(self, path: Path) -> None:
-            path.write_bytes(b"graph")
-            path.with_name("model.onnx.data").write_bytes(b"weights")
+            for name in new:
+                path.with_name(name).write_bytes(b"new")
 
-    moved: list[str] = []
+    def there() -> dict[str, bytes]:
+        return {p.name: p.read_bytes() for p in tmp_path.glob("model.onnx*")}
+
+    seen = []
     real = os.replace
+    for name, content in old.items():
+        (tmp_path / name).write_bytes(content)
     monkeypatch.setattr(onnx_parity, "_program", lambda _: Program())
-    monkeypatch.setattr(onnx_parity.os, "replace", lambda a, b: (moved.append(b.name), real(a, b)))
+    monkeypatch.setattr(onnx_parity.os, "replace", lambda a, b: (seen.append(there()), real(a, b)))
     onnx_parity.export(None, tmp_path / "model.onnx")  # type: ignore[arg-type]
-    assert moved == ["model.onnx.data", "model.onnx"]
-    assert (tmp_path / "model.onnx").read_bytes() == b"graph"
+    assert there() == dict.fromkeys(new, b"new")
+    for state in seen:
+        assert state == old or "model.onnx" not in state
 
 
 def test_what_a_killed_install_left_goes_and_a_failed_one_leaves_nothing(

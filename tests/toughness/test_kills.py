@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import copy
 import random
+import re
 import signal
+import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +21,7 @@ import pytest
 from tests.dataset_builders.publisher import NAME, claims
 from tests.endpoint import Endpoint
 from tests.hub.faults import Hold
-from tests.toughness.commands import BUILD, ENCODE, EVALUATE, GENERATE, TRAIN, Command
+from tests.toughness.commands import BUILD, CARELESS, ENCODE, EVALUATE, GENERATE, TRAIN, Command, State
 from tests.toughness.endings import Ending
 from tests.toughness.place import Place
 from tests.toughness.workshop import Workshop
@@ -39,19 +42,27 @@ def endings(seed: int, place: Place) -> Iterator[tuple[bool, Ending]]:
             yield renewed, Ending("kill", at=draw.randint(1, place.changes[renewed]))
 
 
-def kill(command: Command, times: int, seed: int, workshop: Workshop, model: Endpoint, folder: Path) -> None:
+def kill(command: Command, times: int, seed: int, workshop: Workshop, model: Endpoint, folder: Path) -> Counter[str]:
+    """Kill it so often; the counts say where it was hit and what it left."""
     place = Place(folder, workshop, command, model.base_url)
-    killed = 0
+    counts: Counter[str] = Counter()
     for _, (renewed, ending) in zip(range(2 * times), endings(seed, place), strict=False):
         place.start_again(renewed=renewed)
+        start = shown(command.state(place.folder))
         model.bodies.clear()
         done = place.go(ending)
         assert done.code in (*KILLED, 0), done.output
         if done.code == 0:
-            continue  # it was through before
-        killed += 1
+            counts["through before"] += 1
+            continue
         said = f"{command.name} {ending}, renewed {renewed}"
         command.check(place.folder / "out")
+        left = shown(command.state(place.folder))
+        counts["killed"] += 1
+        counts["in the middle of a file" if ending.how == "kill-bytes" else "before a change"] += 1
+        counts[
+            "left as before" if left == start else "left done" if left == shown(place.wanted) else "left between"
+        ] += 1
         place.run()
         found = command.state(place.folder)
         differing = {name for name in found.keys() | place.wanted.keys() if found.get(name) != place.wanted.get(name)}
@@ -59,9 +70,19 @@ def kill(command: Command, times: int, seed: int, workshop: Workshop, model: End
         if command is GENERATE:
             asked = [body["messages"][-1]["content"] for body in model.bodies]
             assert len(asked) - len(set(asked)) <= 3, f"{said}: asked again, and more than were under way"
-        if killed == times:
-            return
-    raise AssertionError(f"{command.name}: only {killed} of {times} were killed")
+        if counts["killed"] == times:
+            return counts
+    raise AssertionError(f"{command.name}: only {counts['killed']} of {times} were killed")
+
+
+def shown(state: State) -> State:
+    """Without what is staged or locked, whose names begin with a dot."""
+    return {name: content for name, content in state.items() if not re.search(r"(^|/)\.", name)}
+
+
+def say(capsys: pytest.CaptureFixture[str], what: str, counts: Counter[str]) -> None:
+    with capsys.disabled():
+        sys.stdout.write(f"\n{what}: {', '.join(f'{name} {number}' for name, number in counts.items())}\n")
 
 
 def _times(command: Command, many: int, few: int | None = None) -> list[object]:
@@ -80,16 +101,31 @@ def _times(command: Command, many: int, few: int | None = None) -> list[object]:
     ],
 )
 def test_killed_anywhere_it_finishes_with_the_same_bytes(
-    command: Command, times: int, seed: int, workshop: Workshop, model: Endpoint, tmp_path: Path
+    command: Command,
+    times: int,
+    seed: int,
+    workshop: Workshop,
+    model: Endpoint,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    kill(command, times, seed, workshop, model, tmp_path)
+    counts = kill(command, times, seed, workshop, model, tmp_path)
+    if times >= 10:
+        say(capsys, command.name, counts)
+        assert counts["before a change"] and counts["in the middle of a file"]
+        assert counts["left as before"] < times, "every kill came before anything was done"
+
+
+def test_a_command_that_writes_in_place_is_found_out(workshop: Workshop, model: Endpoint, tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="half-written"):
+        kill(CARELESS, 10, 0, workshop, model, tmp_path)
 
 
 @pytest.mark.parametrize(
     ("times", "seed"), [pytest.param(2, 0), pytest.param(50, 1, marks=pytest.mark.slow)], ids=["2", "50"]
 )
 def test_a_killed_publish_leaves_the_old_or_the_new_release(
-    times: int, seed: int, workshop: Workshop, tmp_path: Path
+    times: int, seed: int, workshop: Workshop, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hub, draw, data = workshop.hub, random.Random(seed), tmp_path / "my.jsonl"
     key, count = ("dataset", REPO), tmp_path / "count"
@@ -108,8 +144,7 @@ def test_a_killed_publish_leaves_the_old_or_the_new_release(
     claims(data, ("new", "two", "three", "four"))
     assert publish("v1", Ending("count", into=str(count))) == 0
     requests, changes = len(hub.log.entries), int(count.read_text())
-    outcomes: set[str] = set()
-    killed = 0
+    counts: Counter[str] = Counter()
     for turn in range(2 * times):
         claims(data, (f"turn {turn} of {seed}", "two", "three", "four"))  # what the Hub has seen is not sent again
         renewed = draw.random() < 0.5
@@ -129,8 +164,10 @@ def test_a_killed_publish_leaves_the_old_or_the_new_release(
                 running.kill()
                 code = running.wait().code
         if code == 0:
+            counts["through before"] += 1
             continue
-        killed += 1
+        counts["killed"] += 1
+        counts[{"change": "before a change", "bytes": "in the middle of a file"}.get(kind, f"at a drawn {kind}")] += 1
         there = hub.store.repos.get(key)
         stopped = {} if there is None else dict(there.head.files)
         assert publish("v1") == 0
@@ -143,8 +180,10 @@ def test_a_killed_publish_leaves_the_old_or_the_new_release(
         hub.store.repos.pop(key)
         assert publish("v1") == 0
         assert hub.repo(*key).head.files == new, f"{kind}: other bytes than an unbroken release"
-        outcomes.add("new" if stopped == new else "old")
-        if killed == times:
+        counts["left done" if stopped == new else "left as before"] += 1
+        if counts["killed"] == times:
             break
-    assert killed == times
-    assert times < 10 or outcomes == {"old", "new"}
+    assert counts["killed"] == times
+    if times >= 10:
+        say(capsys, "publish", counts)
+        assert counts["left as before"] and counts["left done"]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from pathlib import Path
 
 from tests.dataset_builders.publisher import serve
 from tests.hub_models.releaser import Releaser
+from tests.toughness.commands import NOTE
 
 _LATE = (
     *("corpus", "cards", "merge", "publish", "release_all", "space", "training", "verify"),
@@ -50,6 +52,9 @@ def _serve() -> None:
         publish._verify = lambda *asked: None
 
     def either(argv: list[str]) -> None:
+        if argv[0] == "careless":
+            Path(argv[1]).write_bytes(NOTE)
+            sys.exit(0)
         if argv[0] == "train":
             sys.argv = argv
             sys.exit(train.main())

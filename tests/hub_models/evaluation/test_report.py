@@ -137,6 +137,34 @@ def test_a_model_alone_gets_the_composition_only(tmp_path):
     assert [p.name for p in draw(alone, "mine-stance")] == ["mine-stance-composition.png"]
 
 
+def test_no_figure_of_earlier_numbers_stays_beside_the_new_ones(tmp_path):
+    """Case 1: what lies there goes onto the card and into the release."""
+    out, figures, base = tmp_path / "out", tmp_path / "out" / "figures", install_tiny(TINY)
+    six, four = (write_short_form(tmp_path / f"{n}.jsonl", n) for n in (6, 4))
+    both = {
+        **load_tasks(["mine-stance"], six, "test"),
+        "old-stance": load_tasks(["mine-stance"], six, "test")["mine-stance"],
+    }
+    run = str(write_run(tmp_path / "run", strength=0.3))
+
+    def drawn(model, tasks, baseline=None):
+        found = evaluate_model(model, tasks, baseline=baseline, out=out)
+        for name in tasks:
+            draw(found, name)
+        return {p.stem for p in figures.glob("*.png")}
+
+    of_both = {f"{name}-stance-{kind}" for name in ("mine", "old") for kind in ("composition", "top5")}
+    assert drawn(run, both, base) == of_both
+    (figures / "by-hand.png").write_bytes(b"?")
+    # The same numbers, compared as before, though nobody names the baseline again.
+    assert drawn(run, {"mine-stance": both["mine-stance"]}) == of_both | {"by-hand"}
+    # Other data of that name: the arguments that were found first are others.
+    assert drawn(run, load_tasks(["mine-stance"], four, "test")) == of_both - {"mine-stance-top5"} | {"by-hand"}
+    # Another model: the old one's tasks are no longer in the results.
+    assert drawn(base, load_tasks(["mine-stance"], four, "test")) == {"mine-stance-composition", "by-hand"}
+    assert {p.stem for p in figures.glob("*.svg")} == {"mine-stance-composition"}
+
+
 def test_hostile_texts_are_drawn_as_text(tmp_path):
     row = (
         '{"claim": "Costs $x^{ and $y", "support": ["</text><script>alert(1)</script> $\\\\frac{"], '
