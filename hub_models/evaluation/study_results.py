@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dataset_builders.atomic import write_bytes
 from hub_models.evaluation import stance_table
-from hub_models.evaluation.measured import Table
+from hub_models.evaluation.measured import Table, matching_rows
 from hub_models.evaluation.results import (
     RESULTS_NAME,
     Comparison,
@@ -283,22 +283,7 @@ def mean_table(tables: Sequence[Table], metrics: Sequence[str] = stance_table.CO
         ValueError: If the tables do not hold the same queries.
     """
     first = tables[0]
-    keys = _keys(first)
-    matched = []
-    for table in tables:
-        place = {key: i for i, key in enumerate(_keys(table))}
-        if place.keys() != set(keys):
-            raise ValueError(
-                f"got seeds that answered {len(keys)} and {len(place)} queries, of which "
-                f"{len(place.keys() & set(keys))} are the same; evaluate all on the same data and split"
-            )
-        matched.append(np.array([place[key] for key in keys]))
+    matched = [matching_rows(first, table, "another seed") for table in tables]
     there = [m for m in metrics if m in first]
     means = {m: np.mean([t[m][rows] for t, rows in zip(tables, matched, strict=True)], axis=0) for m in there}
     return first | means
-
-
-def _keys(table: Table) -> list[tuple[str, ...]]:
-    """What tells the rows of a table apart: of stance tables, also in which corpus a query was asked."""
-    columns = [table[name].tolist() for name in ("candidates", "query_id") if name in table]
-    return list(zip(*columns, strict=True))
