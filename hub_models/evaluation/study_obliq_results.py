@@ -22,8 +22,9 @@ from hub_models.evaluation.oblique_metrics import MAIN
 from hub_models.evaluation.oblique_ranking import per_query
 from hub_models.evaluation.oblique_runs import vector_scores
 from hub_models.evaluation.oblique_table import UNIT
+from hub_models.evaluation.results import Part
 from hub_models.evaluation.significance import paired_difference
-from hub_models.evaluation.study_results import StudyResults, StudyTask, _Part
+from hub_models.evaluation.study_results import StudyResults, StudyTask
 from hub_models.retrieval.dense import DenseIndex
 
 SAMPLE_TASKS = f"{sample.NAME}-obliq-"
@@ -39,7 +40,7 @@ class Graph(Purity):
     documents: str
 
 
-class Direct(_Part):
+class Direct(Part):
     """A specialist as the retriever of a task (O K), with the 95 % interval of its NDCG@10 by query group."""
 
     specialist: str
