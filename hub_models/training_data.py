@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from datasets import Dataset, concatenate_datasets, load_dataset
 
+from dataset_builders import builds
 from dataset_builders.folder import rows_sha256, shards
 from dataset_builders.instructions import format_query
 from dataset_builders.oblique.read import PAIRS
@@ -209,9 +210,8 @@ def _read_repo(entry: DataEntry) -> tuple[str | None, Dataset]:
 
 def _read_path(path: Path, entry: DataEntry, seed: int) -> tuple[str | None, Dataset]:
     if path.name in (SAMPLE_TRIPLETS, *oblique_rows.SAMPLE_ROWS) and not path.exists():
-        from dataset_builders.__main__ import build
-
-        build(name=path.name, out=path)
+        builds.prepare(path.name).write(path)
+        logger.info("built: %s", path)
     if not path.exists():
         near = did_you_mean(path.name, [p.name for p in path.parent.iterdir()]) if path.parent.is_dir() else ""
         raise FileNotFoundError(f"data {path}: there is no such file or folder.{near}")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dataset_builders.checks import show
 from dataset_builders.knn import Hits, neighbours
 from dataset_builders.rows import read_rows
-from dataset_builders.sources.obliq_bench import _qrels as read_qrels
+from dataset_builders.sources.obliq_bench import read_qrels
 from dataset_builders.text import check_text, did_you_mean
 
 Float32 = NDArray[np.float32]

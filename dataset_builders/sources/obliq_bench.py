@@ -174,7 +174,7 @@ def read(task: str, folder: Path | None = None, *, allow_dangling: bool = False)
     path = _folder(task, folder)
     corpus = _texts(path / _CORPUS)
     queries = _texts(path / _QUERIES)
-    judged = {name: _qrels(path / name) for name in (_QRELS, _POOL) if name == _QRELS or (path / name).is_file()}
+    judged = {name: read_qrels(path / name) for name in (_QRELS, _POOL) if name == _QRELS or (path / name).is_file()}
     check_unique(
         {
             "documents": [i for i, _ in corpus],
@@ -322,8 +322,15 @@ def _excluded(path: Path) -> dict[str, frozenset[str]]:
     return {query: frozenset(map(str, documents)) for query, documents in found.items()}
 
 
-def _qrels(path: Path) -> list[tuple[str, str, int]]:
-    """Judgements; the header spells ``query-id`` or ``query_id``, and an id may hold a space: only tabs divide."""
+def read_qrels(path: Path) -> list[tuple[str, str, int]]:
+    """Judgements of a ``qrels.tsv`` as (query, document, grade).
+
+    The header spells ``query-id`` or ``query_id``, and an id may hold a space: only tabs divide.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If the header is another, or a line is not two ids and an integer.
+    """
     lines = [line.rstrip("\r") for line in read_text(_file(path)).split("\n")]
     header = [name.replace("_", "-") for name in lines[0].split("\t")]
     if header != ["query-id", "corpus-id", "score"]:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 import numpy as np
 from numpy.typing import NDArray
 
-from hub_models.evaluation.measured import Table
+from hub_models.evaluation.measured import Table, matching_rows
 from hub_models.evaluation.results import Comparison
 from hub_models.evaluation.significance import paired_differences
 
@@ -16,7 +16,6 @@ from hub_models.evaluation.significance import paired_differences
 def comparisons(
     table: Table,
     baseline: Table,
-    match: NDArray[np.int64],
     name: str,
     *,
     slices: Mapping[str, NDArray[np.bool_]],
@@ -31,8 +30,7 @@ def comparisons(
 
     Args:
         table: The system's per-query values.
-        baseline: The baseline's.
-        match: int64[n_rows], the row of ``baseline`` that answers each row of ``table``.
+        baseline: The baseline's, its rows in any order.
         name: The baseline's id.
         slices: Slice name to bool[n_rows].
         metrics: Columns of both tables.
@@ -41,7 +39,11 @@ def comparisons(
         alone: A single unit, in words, for the reason why there is no interval.
         resamples: Draws for each interval and p-value.
         seed: Their seed.
+
+    Raises:
+        ValueError: If the two were not asked the same queries.
     """
+    match = matching_rows(table, baseline, f"baseline {name!r}")
     found: list[Comparison] = []
     for slice_name, rows in slices.items():
         if not rows.any():

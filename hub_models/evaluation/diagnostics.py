@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataset_builders.text import did_you_mean
+from hub_models.evaluation.measured import matching_rows
 from hub_models.evaluation.significance import paired_difference
 
 Table = Mapping[str, NDArray[Any]]
@@ -26,7 +27,6 @@ TOLERANCE = 0.001
 _RECALL = re.compile(r"recall_at_(\d+)_(gold|pooled)")
 _NDCG = re.compile(r"ndcg_at_(\d+)_gold")
 _UNITS = ("group", "claim_id", "query_id")
-_KEYS = ("candidates", "query_id")
 
 
 def comparable(table: Table) -> Table:
@@ -108,14 +108,7 @@ def contrast(table: Table, other: Table, metric: str, tolerance: float = TOLERAN
             raise ValueError(
                 f"got the columns {list(found)}, wanted 'query_id' among them: what is compared with what"
             )
-    place = {key: i for i, key in enumerate(_keys(other))}
-    keys = _keys(table)
-    if set(keys) != set(place):
-        raise ValueError(
-            f"got {len(keys)} and {len(place)} queries, of which {len(set(keys) & set(place))} are the same; wanted "
-            "two runs on the same data and split"
-        )
-    match = np.array([place[key] for key in keys])
+    match = matching_rows(table, other, "the other run")
     ours, theirs = _column(table, metric), _column(other, metric)[match]
     differences = ours - theirs
     tied = np.abs(differences) <= tolerance
@@ -158,7 +151,3 @@ def _column(table: Table, metric: str) -> NDArray[np.float64]:
     if not len(column):
         raise ValueError(f"{metric}: the table has no query")
     return column
-
-
-def _keys(table: Table) -> list[tuple[str, ...]]:
-    return list(zip(*(table[name].tolist() for name in _KEYS if name in table), strict=True))

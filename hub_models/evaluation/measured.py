@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from hub_models.evaluation.metrics import Float32
@@ -22,9 +23,6 @@ Encode = Callable[[Sequence[str]], Float32]
 
 Table = dict[str, NDArray[Any]]
 """Per-query values: columns of one length."""
-
-OWN = "dense"
-"""The baseline that every variant is compared with: the same model's dense run."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +44,32 @@ class Measured:
     seed: int | None = None
     diagnostics: dict[str, Any] = field(default_factory=dict)
     metrics: dict[str, dict[str, Metric]] = field(default_factory=dict)
+
+
+def matching_rows(
+    table: Mapping[str, NDArray[Any]], other: Mapping[str, NDArray[Any]], name: str
+) -> NDArray[np.int64]:
+    """int64[n_rows]: which row of ``other`` answers the query of each row of ``table``; both may stand in any order.
+
+    Args:
+        table: Per-query values. A query that was asked over several candidate sets has a row for each.
+        other: Those of another system, or of another seed.
+        name: What ``other`` is called.
+
+    Raises:
+        ValueError: If the two were not asked the same queries.
+    """
+
+    def keys(of: Mapping[str, NDArray[Any]]) -> list[tuple[str, ...]]:
+        return list(zip(*(of[c].tolist() for c in ("candidates", "query_id") if c in of), strict=True))
+
+    asked, place = keys(table), {key: i for i, key in enumerate(keys(other))}
+    if set(asked) != place.keys():
+        raise ValueError(
+            f"{name} answered {len(place)} queries, this run {len(asked)}, of which {len(place.keys() & set(asked))} "
+            "are the same; evaluate both on the same data and split"
+        )
+    return np.array([place[key] for key in asked])
 
 
 def run_name(strategy: Strategy, params: dict[str, Any]) -> str:

@@ -34,11 +34,13 @@ _VERSIONS_OF = ("slant", "torch", "transformers", "sentence-transformers", "peft
 _ROOT = Path(__file__).resolve().parents[2]
 
 
-class _Part(BaseModel):
+class Part(BaseModel):
+    """A part of a results file: an unknown key, NaN or infinity is an error."""
+
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
-class Metric(_Part):
+class Metric(Part):
     """A mean over queries with the sample std (n - 1) over the same queries. A null says why in ``reason``."""
 
     mean: float | None
@@ -66,7 +68,7 @@ class Metric(_Part):
         return cls(mean=mean, std=float(np.std(values, ddof=1)), n=n)
 
 
-class Comparison(_Part):
+class Comparison(Part):
     """A paired difference to a baseline on the same queries; the interval resamples ``unit``."""
 
     baseline: str
@@ -95,14 +97,14 @@ class Comparison(_Part):
         return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
 
 
-class PerQuery(_Part):
+class PerQuery(Part):
     """Where the per-query values lie, relative to results.json, and the SHA-256 of that file."""
 
     path: str
     sha256: str
 
 
-class RunResult(_Part):
+class RunResult(Part):
     """One way of searching, measured."""
 
     strategy: Strategy
@@ -120,7 +122,7 @@ class RunResult(_Part):
         return None if found is None else found.mean
 
 
-class TaskResult(_Part):
+class TaskResult(Part):
     """One task's runs on one state of its data."""
 
     dataset: str
@@ -134,7 +136,7 @@ class TaskResult(_Part):
         return next((r for r in self.runs if r.strategy == strategy and params in (None, r.params)), None)
 
 
-class ModelInfo(_Part):
+class ModelInfo(Part):
     """Which weights were measured."""
 
     id: str
@@ -144,7 +146,7 @@ class ModelInfo(_Part):
     adapter_sha256: str | None
 
 
-class Results(_Part):
+class Results(Part):
     """The whole file."""
 
     schema_version: Literal[1] = 1

@@ -14,7 +14,7 @@ from hub_models.evaluation.measured import Table
 from hub_models.evaluation.metrics import STANCE_METRICS, Float64
 from hub_models.evaluation.results import Comparison, Metric
 from hub_models.evaluation.stance import ALL
-from hub_models.evaluation.stance_ranking import ORACLE, TOPIC, keys
+from hub_models.evaluation.stance_ranking import ORACLE, TOPIC
 
 COMPARED = (*STANCE_METRICS[:5], TOPIC)
 
@@ -82,18 +82,9 @@ def compare(table: Table, baseline: Table, name: str, *, resamples: int = 10_000
     Raises:
         ValueError: If the two were not asked the same queries.
     """
-    place = {key: i for i, key in enumerate(keys(baseline, "query_id"))}
-    asked = keys(table, "query_id")
-    if set(asked) != set(place):
-        raise ValueError(
-            f"baseline {name!r} answered {len(place)} queries, the model {len(asked)}, of which "
-            f"{len(set(asked) & set(place))} are the same; evaluate both on the same data and split"
-        )
-    match = np.array([place[key] for key in asked])
     return comparisons(
         table,
         baseline,
-        match,
         name,
         slices=slices_of(table),
         metrics=COMPARED,

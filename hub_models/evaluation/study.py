@@ -15,6 +15,7 @@ from pathlib import Path
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
+from dataset_builders import builds
 from dataset_builders.atomic import write_text
 from dataset_builders.schema import Split
 from dataset_builders.sources import sample
@@ -121,11 +122,8 @@ def training_folder(source: str | None, data: Path | None, out: Path) -> Path | 
         return None
     if data is None:
         return Path("data") / training_data.SAMPLE_TRIPLETS
-    from dataset_builders.__main__ import build
-
     folder = out / "data" / f"{source}-stance-triplets"
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    build(name=folder.name, out=folder, source=data)
+    builds.prepare(folder.name, data).write(folder)
     return folder
 
 

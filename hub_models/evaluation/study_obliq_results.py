@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +11,7 @@ from pydantic import Field
 
 from dataset_builders.choices import QueryForm
 from dataset_builders.oblique.documents import Document
-from dataset_builders.oblique.purity import Probe, purity, read_vectors
+from dataset_builders.oblique.purity import Probe, Purity, purity, read_vectors
 from dataset_builders.oblique.style_graph import STYLOMETRIC
 from dataset_builders.oblique.stylometry import stylometric
 from dataset_builders.sources import sample
@@ -22,8 +22,9 @@ from hub_models.evaluation.oblique_metrics import MAIN
 from hub_models.evaluation.oblique_ranking import per_query
 from hub_models.evaluation.oblique_runs import vector_scores
 from hub_models.evaluation.oblique_table import UNIT
+from hub_models.evaluation.results import Part
 from hub_models.evaluation.significance import paired_difference
-from hub_models.evaluation.study_results import StudyResults, StudyTask, _Part
+from hub_models.evaluation.study_results import StudyResults, StudyTask
 from hub_models.retrieval.dense import DenseIndex
 
 SAMPLE_TASKS = f"{sample.NAME}-obliq-"
@@ -31,25 +32,15 @@ SAMPLE_TASKS = f"{sample.NAME}-obliq-"
 DIRECT = ("ndcg_at_10_gold", "ndcg_at_50_gold", "recall_at_10_gold")
 
 
-class Graph(_Part):
-    """How pure a specialist's graph is over some documents (O I.1); the fields of `purity.Purity`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graph(Purity):
+    """The purity of a specialist's graph over some documents (O I.1)."""
 
     specialist: str
     documents: str
-    k: int
-    edges: int
-    same: int
-    rate: float | None
-    low: float | None
-    high: float | None
-    base: float
-
-    @property
-    def lift(self) -> float | None:
-        return None if self.rate is None else self.rate / self.base
 
 
-class Direct(_Part):
+class Direct(Part):
     """A specialist as the retriever of a task (O K), with the 95 % interval of its NDCG@10 by query group."""
 
     specialist: str

@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from dataset_builders.atomic import write_bytes
 from hub_models.evaluation import stance_table
-from hub_models.evaluation.measured import Table
+from hub_models.evaluation.measured import Table, matching_rows
 from hub_models.evaluation.results import (
     RESULTS_NAME,
     Comparison,
     Metric,
+    Part,
     Results,
     RunResult,
     Strategy,
@@ -30,11 +31,7 @@ from hub_models.evaluation.results import (
 ZERO_SHOT = "zero-shot"
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
-
-
-class Spread(_Part):
+class Spread(Part):
     """A metric over the seeds of a system.
 
     Attributes:
@@ -65,7 +62,7 @@ class Spread(_Part):
         )
 
 
-class FirstDocuments(_Part):
+class FirstDocuments(Part):
     """How many documents come first for some query, and the share of queries for which the same one does: an encoder
     that collapsed has few, and one that comes first for most (O H.1)."""
 
@@ -73,7 +70,7 @@ class FirstDocuments(_Part):
     largest_share: float
 
 
-class StudyRun(_Part):
+class StudyRun(Part):
     """One way of searching with one system, over its seeds.
 
     Attributes:
@@ -88,14 +85,14 @@ class StudyRun(_Part):
     strategy: Strategy
     params: dict[str, Any]
     slices: dict[str, dict[str, Spread]]
-    first: list[FirstDocuments | None] = []
+    first: list[FirstDocuments | None] = Field(default_factory=list)
 
     def value(self, slice_name: str, metric: str) -> Spread | None:
         """A metric of a slice, or None where it was not measured."""
         return self.slices.get(slice_name, {}).get(metric)
 
 
-class Pair(_Part):
+class Pair(Part):
     """Two systems' dense runs on the same queries, each averaged over its seeds; the baseline is the second's name.
 
     The intervals say how far claims chosen anew would move the difference of these very models; how far another seed
@@ -110,7 +107,7 @@ class Pair(_Part):
         return next((c for c in self.compare if (c.slice, c.metric) == (slice_name, metric)), None)
 
 
-class StudyTask(_Part):
+class StudyTask(Part):
     """One evaluation set."""
 
     dataset: str
@@ -126,7 +123,7 @@ class StudyTask(_Part):
         return next((p for p in self.pairs if (p.system, p.against) == (system, against)), None)
 
 
-class Training(_Part):
+class Training(Part):
     """What one cell was trained on, and how much of it.
 
     Attributes:
@@ -145,7 +142,7 @@ class Training(_Part):
     adapter_sha256: str
 
 
-class StudyResults(_Part):
+class StudyResults(Part):
     """The whole file."""
 
     schema_version: Literal[1] = 1
@@ -283,22 +280,7 @@ def mean_table(tables: Sequence[Table], metrics: Sequence[str] = stance_table.CO
         ValueError: If the tables do not hold the same queries.
     """
     first = tables[0]
-    keys = _keys(first)
-    matched = []
-    for table in tables:
-        place = {key: i for i, key in enumerate(_keys(table))}
-        if place.keys() != set(keys):
-            raise ValueError(
-                f"got seeds that answered {len(keys)} and {len(place)} queries, of which "
-                f"{len(place.keys() & set(keys))} are the same; evaluate all on the same data and split"
-            )
-        matched.append(np.array([place[key] for key in keys]))
+    matched = [matching_rows(first, table, "another seed") for table in tables]
     there = [m for m in metrics if m in first]
     means = {m: np.mean([t[m][rows] for t, rows in zip(tables, matched, strict=True)], axis=0) for m in there}
     return first | means
-
-
-def _keys(table: Table) -> list[tuple[str, ...]]:
-    """What tells the rows of a table apart: of stance tables, also in which corpus a query was asked."""
-    columns = [table[name].tolist() for name in ("candidates", "query_id") if name in table]
-    return list(zip(*columns, strict=True))

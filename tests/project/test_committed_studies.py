@@ -8,6 +8,7 @@ import pytest
 
 from hub_models.evaluation.study_report import report
 from hub_models.evaluation.study_results import ZERO_SHOT, StudyResults
+from hub_models.evaluation.study_text import difference_text
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "results"
@@ -48,6 +49,25 @@ def test_the_pages_say_what_the_studies_say() -> None:
     for system in short.systems:
         if system != ZERO_SHOT:
             cell = said(short, system, "precision_at_r", "style=explicit")
-            assert cell in PAGES["results/README.md"], (system, cell)
+            run = short.tasks["sample-stance"].dense(system).slices["style=explicit"]["precision_at_r"]
+            seeds = ", ".join(f"{seed:.3f}" for seed in run.seeds)
+            assert f"| {system} | {cell} | {seeds} |" in PAGES["results/README.md"], (system, cell)
     tuned = said(study, "mixed_aug", "precision_at_r", "style=explicit")
     assert f"over three seeds {tuned}" in PAGES["README.md"]
+
+
+@pytest.mark.parametrize(
+    ("system", "against", "cut", "metric", "name"),
+    [
+        ("homogeneous", ZERO_SHOT, "overall", "semi_hard_at_r", "semi-hard"),
+        ("mixed_aug", "homogeneous", "overall", "semi_hard_at_r", "semi-hard"),
+        ("mixed_aug", "homogeneous", "overall", "hard_at_r", "hard"),
+        ("homogeneous", ZERO_SHOT, "style=natural", "hard_at_r", "hard"),
+        ("homogeneous", ZERO_SHOT, "style=natural", "semi_hard_at_r", "semi-hard"),
+    ],
+)
+def test_the_readme_says_what_a_curriculum_changes(
+    system: str, against: str, cut: str, metric: str, name: str
+) -> None:
+    found = read("study-minilm").tasks["sample-stance"].pair(system, against).difference(cut, metric)
+    assert found.excludes_zero and f"{name} {difference_text(found)}" in PAGES["README.md"]

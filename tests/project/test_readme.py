@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
-
-import pytest
 
 from hub_models.evaluation.report import table
 from hub_models.evaluation.results import Results
@@ -38,14 +34,3 @@ def test_the_first_numbers_are_those_of_the_results_file() -> None:
 def test_links_lead_somewhere() -> None:
     targets = re.findall(r"\]\((?!https?:)([^)#]+)\)", README)
     assert len(targets) > 10 and [t for t in targets if not (ROOT / t).exists()] == []
-
-
-@pytest.mark.parametrize("command", ["train.py", "evaluate.py", "-m dataset_builders build", "-m hub_models plan"])
-def test_every_flag_exists(command: str) -> None:
-    lines = [line for line in README.splitlines() if re.search(rf"{re.escape(command)}\b", line) and "--" in line]
-    flags = {flag for line in lines for flag in re.findall(r"--[a-z][a-z-]+", line.split(command, 1)[1])}
-    assert flags
-    done = subprocess.run(
-        [sys.executable, *command.split(), "--help"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert [flag for flag in flags if flag not in done.stdout] == []

@@ -93,7 +93,9 @@ def test_what_cannot_be_read_is_refused():
         describe(table([0.1]), "ndcg_at_10_golt")
     with pytest.raises(ValueError, match="the table has no query"):
         describe(table([]), MAIN)
-    with pytest.raises(ValueError, match="got 2 and 1 queries, of which 1 are the same; wanted two runs on the same"):
+    with pytest.raises(
+        ValueError, match="the other run answered 1 queries, this run 2, of which 1 are the same; evaluate"
+    ):
         contrast(table([0.1, 0.2]), table([0.1]), MAIN)
 
 

@@ -272,7 +272,7 @@ def test_a_comparison_pairs_queries_and_resamples_groups():
     assert (difference.n_units, difference.unit, difference.resamples) == (10, "query group", 10_000)
     assert found["clean", "ndcg_at_10_gold"].n_units == 8
     assert ("overall", "recall_at_50_gold") not in found and ("overall", "ndcg_at_10_pooled") not in found
-    with pytest.raises(ValueError, match="baseline 'other' answered 30 queries, the model 6"):
+    with pytest.raises(ValueError, match="baseline 'other' answered 30 queries, this run 6"):
         compare(evaluate_reference(judge(_grouped(), "made", "validation"), 0).table, two, "other")
 
 

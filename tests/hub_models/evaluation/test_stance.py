@@ -320,5 +320,5 @@ def test_one_claim_has_no_interval_and_says_why():
 def test_a_baseline_on_other_queries_is_refused():
     first = evaluate(judge(random_data(1), "test"), TEMPLATE, random_encoder(1))["dense"].table
     second = evaluate(judge(random_data(1, n_claims=9), "test"), TEMPLATE, random_encoder(1))["dense"].table
-    with pytest.raises(ValueError, match=r"'b' answered \d+ queries, the model \d+, of which \d+ are the same"):
+    with pytest.raises(ValueError, match=r"'b' answered \d+ queries, this run \d+, of which \d+ are the same"):
         compare(first, second, "b")

@@ -101,7 +101,7 @@ def test_queries_are_averaged_over_seeds_by_their_ids_and_not_by_their_places() 
     found = mean_table([table(["a", "b"], [0.0, 1.0]), table(["b", "a"], [0.5, 0.2])])
     assert found["query_id"].tolist() == ["a", "b"]
     assert found["precision_at_r"] == pytest.approx([0.1, 0.75])
-    with pytest.raises(ValueError, match="answered 2 and 2 queries, of which 1 are the same"):
+    with pytest.raises(ValueError, match="another seed answered 2 queries, this run 2, of which 1 are the same"):
         mean_table([table(["a", "b"], [0, 1]), table(["a", "c"], [0, 1])])
 
 
