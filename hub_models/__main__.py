@@ -97,6 +97,7 @@ def probe(
     out: Annotated[
         Path | None, typer.Option(file_okay=False, help="Default: RUN/evaluation or results/local/MODEL.")
     ] = None,
+    trust_remote_code: TrustRemoteCode = None,
 ) -> None:
     """Measure an encoder's sense of stance with minimal pairs: probe.json, a picture, and a table."""
     from hub_models.evaluation import probe as module
@@ -107,7 +108,7 @@ def probe(
         folder = out or default_folder(model)
         check_writable(folder)
         pairs = module.pairs_of(source, data)
-        found = module.probe(model, pairs, source if data is None else data.stem)
+        found = module.probe(model, pairs, source if data is None else data.stem, trust_remote_code)
         found.write(folder / module.PROBE_NAME)
         drawn = draw_probe(found, folder)
     except (ValueError, OSError) as error:
@@ -123,6 +124,7 @@ def tune(
     cache: Annotated[
         Path | None, typer.Option(file_okay=False, help="Keeps the vectors here: a killed run goes on.")
     ] = None,
+    trust_remote_code: TrustRemoteCode = None,
 ) -> None:
     """Choose adapter scale, anchor and the weight of BM25 on validation claims, and keep them in RUN's slant.json."""
     from dataset_builders.atomic import check_folder
@@ -140,7 +142,7 @@ def tune(
         ((name, judged),) = load_tasks([tasks], data, "validation", wide=True).items()
         if not isinstance(judged, Judgements):
             raise ValueError(f"--tasks: got {tasks!r}, wanted one stance task, such as sample-stance")
-        found = choose(judged, Encoder(str(run), cache), name)
+        found = choose(judged, Encoder(str(run), cache, trust_remote_code), name)
         keep(run, found)
         figure = draw_levers(found.curve, found.levers, f"{run.resolve().name} on {name}", run / TUNING)
     except (ValueError, OSError) as error:

@@ -86,7 +86,7 @@ def load(source: str, revision: str | None, device: str | None, *, code: bool) -
             those of the code.
     """
     if not code:
-        raise ValueError(f"model {source}: it is a {MODEL_TYPE}, and its config.json names no code; get its files anew")
+        raise ValueError(f"model {source}: it is a {MODEL_TYPE}, and its config.json names no code; get it anew")
     folder = Path(source)
     if not folder.is_dir():
         folder = Path(snapshot_download(source, revision=revision, allow_patterns=list(_FILES)))

@@ -87,12 +87,12 @@ def verify(
 
 
 @app.command()
-def merge(run: Run) -> None:
+def merge(run: Run, trust_remote_code: TrustRemoteCode = None) -> None:
     """Merge a run's adapter into its base, in a folder beside it, and measure what that changes."""
     with _reaching_the_hub():
         from hub_models import merge as merging
 
-        folder = merging.merged(run)
+        folder = merging.merged(run, trust_remote_code)
         typer.echo((folder / merging.DIFFERENCE_NAME).read_text(encoding="utf-8"))
         typer.echo(f"merged: {folder}")
 
