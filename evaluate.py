@@ -17,6 +17,7 @@ import typer
 
 from dataset_builders.terminal import print_any_text, told
 from hub_models.hub_cache import use_project_cache
+from hub_models.options import TrustRemoteCode
 
 app = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
 
@@ -129,12 +130,7 @@ def main(
             "in [0, 1]. Default: what tune stored."
         ),
     ] = None,
-    trust_remote_code: Annotated[
-        str | None,
-        typer.Option(
-            help="Base whose own code may run here, by its Hub id; read that code first.", metavar="ORG/NAME"
-        ),
-    ] = None,
+    trust_remote_code: TrustRemoteCode = None,
     out: Annotated[
         Path | None, typer.Option(help="Default: RUN/evaluation for a run folder, else results/local/MODEL.")
     ] = None,

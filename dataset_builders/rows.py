@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dataset_builders.text import decoded, did_you_mean, shown
+from dataset_builders.text import check_text, decoded, did_you_mean, shown
 
 Row = dict[str, Any]
 Name = TypeVar("Name", bound=str)
@@ -93,6 +93,21 @@ def read_text(path: Path) -> str:
         ValueError: If the file is no UTF-8.
     """
     return decoded(path.read_bytes().removeprefix(_MARK), path.name)
+
+
+def read_texts(path: Path) -> list[str]:
+    """The texts of a file: ``text`` of each row of JSONL or parquet; of any other file the lines, which LF alone ends.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: As `read_rows` and `read_text` do; if a row has no text, or there is no row.
+    """
+    if path.suffix not in (*SUFFIXES, ".json"):
+        return [line.removesuffix("\r") for line in read_text(path).removesuffix("\n").split("\n")]
+    texts = [check_text(row.get("text"), f"{where}: text") for where, row in read_rows(path)]
+    if not texts:
+        raise ValueError(f"{path.name}: there is no row in it; wanted one with a `text` for each document")
+    return texts
 
 
 def _is_array(path: Path) -> bool:

@@ -10,6 +10,7 @@ import typer
 
 from dataset_builders.terminal import print_any_text, told
 from hub_models import release_commands, study_commands
+from hub_models.options import TrustRemoteCode
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 
@@ -96,6 +97,7 @@ def probe(
     out: Annotated[
         Path | None, typer.Option(file_okay=False, help="Default: RUN/evaluation or results/local/MODEL.")
     ] = None,
+    trust_remote_code: TrustRemoteCode = None,
 ) -> None:
     """Measure an encoder's sense of stance with minimal pairs: probe.json, a picture, and a table."""
     from hub_models.evaluation import probe as module
@@ -106,7 +108,7 @@ def probe(
         folder = out or default_folder(model)
         check_writable(folder)
         pairs = module.pairs_of(source, data)
-        found = module.probe(model, pairs, source if data is None else data.stem)
+        found = module.probe(model, pairs, source if data is None else data.stem, trust_remote_code)
         found.write(folder / module.PROBE_NAME)
         drawn = draw_probe(found, folder)
     except (ValueError, OSError) as error:
@@ -122,6 +124,7 @@ def tune(
     cache: Annotated[
         Path | None, typer.Option(file_okay=False, help="Keeps the vectors here: a killed run goes on.")
     ] = None,
+    trust_remote_code: TrustRemoteCode = None,
 ) -> None:
     """Choose adapter scale, anchor and the weight of BM25 on validation claims, and keep them in RUN's slant.json."""
     from dataset_builders.atomic import check_folder
@@ -139,7 +142,7 @@ def tune(
         ((name, judged),) = load_tasks([tasks], data, "validation", wide=True).items()
         if not isinstance(judged, Judgements):
             raise ValueError(f"--tasks: got {tasks!r}, wanted one stance task, such as sample-stance")
-        found = choose(judged, Encoder(str(run), cache), name)
+        found = choose(judged, Encoder(str(run), cache, trust_remote_code), name)
         keep(run, found)
         figure = draw_levers(found.curve, found.levers, f"{run.resolve().name} on {name}", run / TUNING)
     except (ValueError, OSError) as error:
@@ -151,21 +154,31 @@ def tune(
 @app.command()
 def encode(
     model: Annotated[str, typer.Argument(help="Folder or Hub id of an encoder.")],
-    texts: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="One text a line, lines end at LF.")],
+    texts: Annotated[
+        Path,
+        typer.Argument(
+            exists=True,
+            dir_okay=False,
+            help="JSONL or parquet with a `text` in each row; else one text a line, lines end at LF.",
+        ),
+    ],
     out: Annotated[Path, typer.Option(dir_okay=False, help="A .npy file: float32[texts, dimensions], unit length.")],
     cache: Annotated[
         Path | None, typer.Option(file_okay=False, help="Keeps shards here; processes that share it share the work.")
     ] = None,
     batch_size: Annotated[int, typer.Option(min=1)] = 32,
+    revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of a Hub model.")] = None,
+    trust_remote_code: TrustRemoteCode = None,
 ) -> None:
-    """Encode a file of texts into a file of vectors."""
+    """Encode a file of texts into a file of vectors. LUAR gets each text as an episode of its own."""
     from numpy import save
 
     from dataset_builders.atomic import check_folder, write_with
-    from dataset_builders.rows import read_text
+    from dataset_builders.rows import read_texts
     from hub_models.corpus import encode_corpus
     from hub_models.encoder import load
     from hub_models.processes import rank_and_count
+    from hub_models.remote_code import check_pinned
 
     rank, processes = rank_and_count()
     try:
@@ -174,8 +187,11 @@ def encode(
         check_folder(out.parent)
         if processes > 1 and cache is None:
             raise ValueError(f"{processes} processes share the work through a folder: give --cache DIR")
-        lines = [line.removesuffix("\r") for line in read_text(texts).removesuffix("\n").split("\n")]
-        vectors = encode_corpus(lines, load(model), cache_dir=cache, batch_size=batch_size)
+        if trust_remote_code == model:
+            check_pinned(model, revision)
+        found = read_texts(texts)
+        encoder = load(model, revision=revision, trust_remote_code=trust_remote_code)
+        vectors = encode_corpus(found, encoder, cache_dir=cache, batch_size=batch_size)
         if rank == 0:
             write_with(out, lambda file: save(file, vectors))
             typer.echo(f"{out}: {vectors.shape[0]} x {vectors.shape[1]}, by {processes} process(es)")

@@ -35,7 +35,7 @@ from dataset_builders.instructions import (
     seen_for,
 )
 from dataset_builders.text import did_you_mean
-from hub_models import remote_code
+from hub_models import luar, remote_code
 from hub_models.adapter import adapter_off, attach_lora, check_scale, scale_adapter
 from hub_models.corpus import encode_corpus
 from hub_models.hub_cache import ensure_base
@@ -116,9 +116,14 @@ def load(
         check_scale(adapter_scale)
     source = str(path_or_id)
     ensure_base(source)
-    _require_modules(source, revision)
+    episodes = _is_luar(source, revision)
+    if not episodes:
+        _require_modules(source, revision)
     with loading(source):
-        if find(source, _ADAPTER_CONFIG, revision) is None:
+        if episodes:
+            code = runs_own_code(source, revision, trust_remote_code)
+            model = luar.load(source, revision, device, code=code)
+        elif find(source, _ADAPTER_CONFIG, revision) is None:
             code = runs_own_code(source, revision, trust_remote_code)
             model = SentenceTransformer(source, revision=revision, device=device, trust_remote_code=code)
         else:
@@ -128,6 +133,11 @@ def load(
     if adapter_scale is not None:
         scale_adapter(model, adapter_scale)
     return model
+
+
+def _is_luar(source: str, revision: str | None) -> bool:
+    config = find(source, "config.json", revision)
+    return config is not None and _read_json(config).get("model_type") == luar.MODEL_TYPE
 
 
 def _load_adapter(folder: Path, device: str | None, trust_remote_code: str | None) -> SentenceTransformer:

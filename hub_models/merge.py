@@ -49,27 +49,41 @@ def name_of(adapter: str) -> str:
     return f"{adapter.removesuffix('-lora')}-merged"
 
 
-def merged(run: Path) -> Path:
-    """The merged model of a run, in a folder beside it; made once, and anew for another adapter.
+def check_family(manifest: Manifest) -> None:
+    """Refuse an oblique model.
 
     Raises:
-        FileNotFoundError: If ``run`` is no run folder.
-        ValueError: If its adapter is not the one that was trained, or the model is an oblique one.
-        BlockingIOError: If another process merges it.
-        OSError: If the disk is full or cannot be written. What was there stays as it was.
+        ValueError: If it is one.
     """
-    run = run.resolve()
-    manifest, target = Manifest.read(run), run.with_name(f"{run.name}-merged")
     if manifest.family == "oblique":
         raise ValueError(
             f"{manifest.name} is a model for oblique search, of which the adapter alone is released: folded into a "
             "base in bf16 it ranks otherwise; leave --merged out"
         )
+
+
+def merged(run: Path, trust_remote_code: str | None = None) -> Path:
+    """The merged model of a run, in a folder beside it; made once, and anew for another adapter.
+
+    Args:
+        run: A run folder.
+        trust_remote_code: See `encoder.load`. The merged model carries the code, and is loaded by its own name.
+
+    Raises:
+        FileNotFoundError: If ``run`` is no run folder.
+        ValueError: If its adapter is not the one that was trained, the model is an oblique one, or its base brings
+            code that nobody named.
+        BlockingIOError: If another process merges it.
+        OSError: If the disk is full or cannot be written. What was there stays as it was.
+    """
+    run = run.resolve()
+    manifest, target = Manifest.read(run), run.with_name(f"{run.name}-merged")
+    check_family(manifest)
     with locked(run.with_name(f".{run.name}-merged.lock")) as mine:
         if not mine:
             raise BlockingIOError(f"{target}: another process merges {run.name}; wait until it is done")
         if not _is_of(target, manifest):
-            _merge(run, manifest, target)
+            _merge(run, manifest, target, trust_remote_code)
     return target
 
 
@@ -81,10 +95,9 @@ def _is_of(target: Path, manifest: Manifest) -> bool:
     return (there.adapter_sha256, there.base_revision) == (manifest.adapter_sha256, manifest.base_revision)
 
 
-def _merge(run: Path, manifest: Manifest, target: Path) -> None:
+def _merge(run: Path, manifest: Manifest, target: Path, trust_remote_code: str | None) -> None:
     logger.info("merging %s", run.name)
-    adapter = load(run)
-    whole = load(run)
+    adapter, whole = (load(run, trust_remote_code=trust_remote_code) for _ in range(2))
     transformer = whole.transformers_model
     clean = type(transformer).from_pretrained(
         manifest.base, revision=manifest.base_revision, dtype=transformer.dtype, attn_implementation="sdpa"

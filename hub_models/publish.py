@@ -68,11 +68,19 @@ def release(
 
     Raises:
         FileNotFoundError: If ``run`` is no run folder, or nothing says what its trained model answered.
-        ValueError: If the run may not be released; see `staging.check_run` and `staging.resolve_base`.
+        ValueError: If the run may not be released; see `staging.check_run` and `staging.resolve_base`. If a merged
+            model is asked for of an oblique run, or of one on a base with code of its own.
         GateError: If the staged folder does not give the trained model.
         HubError: If the Hub, the token or the repository does not permit it, or what was committed does not load.
     """
     manifest = staging.check_run(run)
+    if merged:
+        merge.check_family(manifest)
+        if manifest.code_revision is not None:
+            raise ValueError(
+                f"{manifest.name}: its base {manifest.base} brings code of its own, which a merged model would carry; "
+                "of such a run the adapter alone is released: leave --merged out"
+            )
     names = [manifest.name, merge.name_of(manifest.name)][: 1 + merged]
     for name in names:
         check_name(f"{org}/{name}")

@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from dataset_builders.terminal import told
+from hub_models.options import TrustRemoteCode
 
 app = typer.Typer()
 
@@ -76,9 +77,7 @@ def release(
 def verify(
     repo_id: Annotated[str, typer.Argument(help="A release on the Hub: organisation/name.")],
     revision: Annotated[str | None, typer.Option(help="Branch, tag or commit; the newest by default.")] = None,
-    trust_remote_code: Annotated[
-        str | None, typer.Option(help="Base whose own code may run here, by its Hub id.", metavar="ORG/NAME")
-    ] = None,
+    trust_remote_code: TrustRemoteCode = None,
 ) -> None:
     """Load a release as a stranger does, check its files, and compare its vectors with the trained model's."""
     with _reaching_the_hub(repo_id, "verify"):
@@ -88,12 +87,12 @@ def verify(
 
 
 @app.command()
-def merge(run: Run) -> None:
+def merge(run: Run, trust_remote_code: TrustRemoteCode = None) -> None:
     """Merge a run's adapter into its base, in a folder beside it, and measure what that changes."""
     with _reaching_the_hub():
         from hub_models import merge as merging
 
-        folder = merging.merged(run)
+        folder = merging.merged(run, trust_remote_code)
         typer.echo((folder / merging.DIFFERENCE_NAME).read_text(encoding="utf-8"))
         typer.echo(f"merged: {folder}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,23 @@ def check_own(base: str, file: Path | None) -> None:
         raise UnnamedCodeError(
             f"base {base}: its code is that of another repository ({elsewhere[0].split('--')[0]}), which the name "
             f"{base} does not stand for; use a copy of the base that holds its code"
+        )
+
+
+def check_pinned(model: str, revision: str | None) -> None:
+    """Refuse a model's own code at a commit that nobody named: what runs is then what was read.
+
+    Args:
+        model: Hub id or folder; a folder needs no commit.
+        revision: As the user says.
+
+    Raises:
+        ValueError: If ``model`` is a Hub id and ``revision`` no commit.
+    """
+    if not Path(model).is_dir() and not re.fullmatch(r"[0-9a-f]{40}", revision or ""):
+        raise ValueError(
+            f"model {model}: got revision {revision!r} beside trust_remote_code, wanted the commit whose code you "
+            "have read, 40 hexadecimal digits: a branch may hold other code tomorrow"
         )
 
 

@@ -211,19 +211,20 @@ def _shares(table: Table, rows: Any) -> dict[str, Share]:
     }
 
 
-def probe(model: str, pairs: Sequence[Pair], source: str) -> Probe:
+def probe(model: str, pairs: Sequence[Pair], source: str, trust_remote_code: str | None = None) -> Probe:
     """Probe any encoder that `hub_models.load` takes.
 
     Args:
         model: Folder or Hub id.
         pairs: From `pairs_of`.
         source: The name of their data.
+        trust_remote_code: See `encoder.load`.
 
     Raises:
         FileNotFoundError: If there is no such model.
-        ValueError: If it gives no usable vectors.
+        ValueError: If it cannot be loaded as it should, or gives no usable vectors.
     """
-    loaded = encoder.load(model)
+    loaded = encoder.load(model, trust_remote_code=trust_remote_code)
     template = encoder.query_template_of(model)
     table = measure(pairs, lambda texts: encode_corpus(texts, loaded), template)
     claims = {p.claim for p in pairs}

@@ -98,7 +98,11 @@ def _claim_with(texts: Sequence[str]) -> str:
     return json.dumps([{"cId": 1, "text": "The claim.", "perspectives": clusters}])
 
 
-def _encoded(folder: Path) -> list[str]:
+def _encoded(name: str) -> Callable[[Path], list[str]]:
+    return lambda folder: _encoded_of(folder, name)
+
+
+def _encoded_of(folder: Path, name: str) -> list[str]:
     """The texts that reach the encoder from the command that encodes a file."""
     seen: list[str] = []
 
@@ -107,7 +111,7 @@ def _encoded(folder: Path) -> list[str]:
         raise ValueError("seen")
 
     with patch("hub_models.corpus.encode_corpus", stop), patch("hub_models.encoder.load"):
-        done = CliRunner().invoke(app, ["encode", "any", str(folder / "mine.txt"), "--out", str(folder / "v.npy")])
+        done = CliRunner().invoke(app, ["encode", "any", str(folder / name), "--out", str(folder / "v.npy")])
     if "seen" not in done.output:
         raise ValueError(" ".join(done.output.replace("│", " ").split()))
     return seen
@@ -259,5 +263,8 @@ READERS = {
     "lines brought to the Space": Reader(
         "mine.txt", lambda texts: "".join(f"{t}\n" for t in texts), _upload("mine.txt")
     ),
-    "lines to encode": Reader("mine.txt", lambda texts: "".join(f"{t}\n" for t in texts), _encoded),
+    "lines to encode": Reader("mine.txt", lambda texts: "".join(f"{t}\n" for t in texts), _encoded("mine.txt")),
+    "rows to encode": Reader(
+        "mine.jsonl", _lines(lambda i, text: {"_id": f"d{i}", "text": text}), _encoded("mine.jsonl")
+    ),
 }

@@ -10,12 +10,16 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling
+from typer.testing import CliRunner
 
-from hub_models import training
+from hub_models import onnx_parity, publish, training
+from hub_models.__main__ import app
 from hub_models.adapter import attach_lora
 from hub_models.encoder import _pad_on, attends_both_ways, load, load_base, runs_own_code
+from hub_models.evaluation import tuning
 from hub_models.manifest import Manifest
 from hub_models.training import train
+from tests.hub_models.releaser import make_run
 from tests.tiny import REVISION, build
 from tests.tiny_bidirectional import install, recipe
 
@@ -153,3 +157,72 @@ def test_both_ways_stays_both_ways_under_the_adapter() -> None:
     moved = [name for name, p in model.named_parameters() if p.requires_grad]
     assert len(moved) == 2 * 7 * 2  # layers, projections, A and B
     assert training.precision_of(recipe()) == "fp32"
+
+
+# -- the commands -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run for stance on a base with code of its own, its adapter random."""
+    return make_run(tmp_path / "run", recipe(), code_revision=REVISION)
+
+
+def _consented(*arguments: str) -> str:
+    """What a command says that refuses the base's code unless it is named, and then runs."""
+    refused = CliRunner().invoke(app, [*arguments])
+    assert (refused.exit_code, f"say trust_remote_code={install()}" in refused.output) == (1, True), refused.output
+    done = CliRunner().invoke(app, [*arguments, "--trust-remote-code", install()])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_encode_runs_code_by_name(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "texts.txt").write_text("\n".join(TEXTS) + "\n")
+    _consented("encode", str(run), str(tmp_path / "texts.txt"), "--out", str(tmp_path / "v.npy"))
+    loaded = load(run, trust_remote_code=install())
+    np.testing.assert_allclose(np.load(tmp_path / "v.npy"), loaded.encode(TEXTS), atol=1e-6)
+
+
+def test_probe_runs_code_by_name(run: Path, tmp_path: Path) -> None:
+    pair = {"claim": "Cars.", "original": "Yes.", "original_stance": "support", "inverted": "No."}
+    (tmp_path / "pairs.jsonl").write_text(json.dumps(pair) + "\n")
+    said = _consented(
+        "probe", "--model", str(run), "--data", str(tmp_path / "pairs.jsonl"), "--out", str(tmp_path / "probe")
+    )
+    assert "pairs: 1 arguments of 1 claims" in said
+    assert json.loads((tmp_path / "probe" / "probe.json").read_text())["model"]["base"] == install()
+
+
+def test_tune_runs_code_by_name(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuning, "SCALES", (1.0,))
+    monkeypatch.setattr(tuning, "ANCHORS", (0.0,))
+    rows = [
+        {"claim": f"{n} holds.", "support": [f"{n} is so."], "attack": [f"{n} is not."], "split": "validation"}
+        for n in ("One", "Two", "Three", "Four", "Five", "Six")
+    ]
+    (tmp_path / "mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    _consented("tune", str(run), "--tasks", "mine-stance", "--data", str(tmp_path / "mine.jsonl"))
+    assert Manifest.read(run).lambda_model is not None
+
+
+def test_merge_runs_code_by_name_and_carries_it(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnx_parity, "measure", lambda model: {"reason": "another test's"})
+    _consented("merge", str(run))
+    whole = run.with_name("run-merged")
+    with pytest.raises(ValueError, match=f"say trust_remote_code={whole}"):
+        load(whole)
+    found = load(whole, trust_remote_code=str(whole)).encode(TEXTS)
+    np.testing.assert_allclose(found, load(run, trust_remote_code=install()).encode(TEXTS), atol=1e-5)
+
+
+def test_no_merged_model_with_code_is_released(run: Path) -> None:
+    """Before anything is asked of the Hub, which tests cannot reach."""
+    with pytest.raises(ValueError, match=r"brings code of its own, which a merged model would carry; .*--merged"):
+        publish.release(run, "org", merged=True)
+
+
+def test_no_merged_model_for_oblique_search_is_released(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", prompts={"twitter": "Find it: ", "query": "", "document": ""})
+    with pytest.raises(ValueError, match=r"is a model for oblique search, of which the adapter alone is released"):
+        publish.release(run, "org", merged=True)

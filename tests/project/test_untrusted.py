@@ -181,16 +181,19 @@ DOORS: dict[str, Callable[[str], object]] = {
 
 
 @pytest.mark.parametrize("door", DOORS)
-@pytest.mark.parametrize("form", ["folder", "hub", "module", "plain"])
+@pytest.mark.parametrize("form", ["folder", "hub", "module", "plain", "luar"])
 def test_no_code_of_a_repository_is_run(door: str, form: str, with_code: Path, mark: Path) -> None:
-    """As a folder, by a Hub id, with a module of its own, and as a plain transformer without ``modules.json``."""
+    """As a folder, by a Hub id, with a module of its own, as a plain transformer without ``modules.json``, as LUAR."""
     source = str(with_code)
     if form == "module":
         modules = json.loads((with_code / "modules.json").read_text())
         modules[0]["type"] = "evil.Evil"
         (with_code / "modules.json").write_text(json.dumps(modules))
-    if form == "plain":
+    if form in ("plain", "luar"):
         (with_code / "modules.json").unlink()
+    if form == "luar":
+        config = json.loads((with_code / "config.json").read_text())
+        (with_code / "config.json").write_text(json.dumps(config | {"model_type": "LUAR"}))
     if form == "hub":
         source = "evil/" + with_code.parent.name.replace("_", "-")[-40:]
         install_snapshot(source, "e" * 40, with_code)
