@@ -80,10 +80,11 @@ class Running:
     def settle(self, seconds: float = 60.0) -> None:
         """Wait until it has ended, or waits for a lock that another one holds; or for so long."""
         end = time.monotonic() + seconds
-        while not self._has_ended() and not self._waits() and time.monotonic() < end:
+        while not self.has_ended() and not self._waits() and time.monotonic() < end:
             time.sleep(0.02)
 
-    def _has_ended(self) -> bool:
+    def has_ended(self) -> bool:
+        """Whether it has, and nobody has waited for it yet."""
         with open(f"/proc/{self.pid}/stat") as stat:
             return stat.read().rpartition(")")[2].split()[0] == "Z"
 
