@@ -29,14 +29,16 @@ class Ending:
         how: ``kill``: SIGKILL before change ``at``. ``kill-bytes``: the kernel kills in the middle of a write, when a
             file would grow beyond ``at`` bytes. ``stop``: SIGSTOP before change ``at``. ``full``: from change ``at``
             on, nothing new can be made (ENOSPC), as on a full disk. ``full-bytes``: no file grows beyond ``at`` bytes
-            (EFBIG). ``read-only``: from change ``at`` on, nothing can be changed (EROFS). ``count``: the number of
-            changes is written to ``into``.
+            (EFBIG). ``read-only``: from change ``at`` on, nothing can be changed (EROFS). ``count``: the number of all
+            changes and of those that count are written to ``into``.
         at: From 1.
+        inside: Of changes of files, those in this folder count; by default all do.
         into: A file, for ``count``.
     """
 
     how: Literal["kill", "kill-bytes", "stop", "full", "full-bytes", "read-only", "count"]
     at: int = 1
+    inside: str = ""
     into: str = ""
 
     def install(self) -> None:
@@ -52,16 +54,20 @@ class Ending:
             sys.addaudithook(self._hook())
 
     def _hook(self) -> Any:
-        numbers = itertools.count(1)
+        every, numbers = itertools.count(1), itertools.count(1)
         out = os.open(self.into, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) if self.how == "count" else -1
 
         def hook(event: str, arguments: tuple[Any, ...]) -> None:
             taking = event in _TAKING or (event == "open" and _is_written(*arguments))
             if not taking and event not in _OTHERS:
                 return
+            if self.how == "count":
+                os.pwrite(out, f"{next(every):9} ".encode(), 0)
+            if self.inside and not _is_inside(event, arguments, self.inside):
+                return
             number = next(numbers)
             if self.how == "count":
-                os.pwrite(out, str(number).encode(), 0)
+                os.pwrite(out, f"{number:9}".encode(), 10)
             elif self.how in ("kill", "stop") and number == self.at:
                 os.kill(os.getpid(), signal.SIGKILL if self.how == "kill" else signal.SIGSTOP)
             elif self.how == "full" and number >= self.at and taking:
@@ -74,3 +80,15 @@ class Ending:
 
 def _is_written(path: object, mode: object, flags: int) -> bool:
     return isinstance(path, (str, bytes)) and bool(flags & _WRITING) and not os.fsdecode(path).startswith("/dev/")
+
+
+def _is_inside(event: str, arguments: tuple[Any, ...], folder: str) -> bool:
+    """Whether a change is one in ``folder``. Connections and processes are nowhere else."""
+    if event in ("socket.connect", "subprocess.Popen"):
+        return True
+    if event == "fcntl.flock":
+        return os.readlink(f"/proc/self/fd/{arguments[0]}").startswith(folder)
+    path = os.fsdecode(arguments[0])
+    if event in ("os.remove", "os.rmdir") and arguments[-1] >= 0:  # a tree that is removed: by its open folder
+        path = f"{os.readlink(f'/proc/self/fd/{arguments[-1]}')}/{path}"
+    return path.startswith(folder)

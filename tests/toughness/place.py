@@ -18,6 +18,7 @@ class Place:
         folder: The same for all runs, since paths are part of what some commands hash.
         wanted: What an unbroken run makes.
         changes: How many changes an unbroken run takes, from an empty folder (False) or a renewal (True).
+        inside: How many of them concern ``out``: loading a model makes and removes many files elsewhere.
         said: Bytes of what it writes to the terminal, at most.
         bytes: The length of the longest file, likewise.
     """
@@ -27,6 +28,7 @@ class Place:
         self._starts: dict[bool, Path] = {}
         self.said = 0
         self.changes: dict[bool, int] = {}
+        self.inside: dict[bool, int] = {}
         self.bytes: dict[bool, int] = {}
         command.prepare(self.folder, 1)
         self.run()  # what it leaves is the start of a renewal; and it has filled all caches, so that runs are alike
@@ -44,10 +46,14 @@ class Place:
         self._starts[renewed] = self.folder.with_name(f"start-{renewed}")
         shutil.copytree(self.folder, self._starts[renewed])
         count = self.folder.with_name("count")
-        self.run(Ending("count", into=str(count)))
-        self.changes[renewed] = int(count.read_text())
+        self.run(Ending("count", inside=self.out, into=str(count)))
+        self.changes[renewed], self.inside[renewed] = map(int, count.read_text().split())
         self.bytes[renewed] = max(p.stat().st_size for p in (self.folder / "out").rglob("*") if p.is_file())
         return self.command.state(self.folder)
+
+    @property
+    def out(self) -> str:
+        return str(self.folder / "out")
 
     def start_again(self, *, renewed: bool) -> None:
         shutil.rmtree(self.folder)

@@ -117,9 +117,9 @@ def test_of_two_in_one_folder_one_says_so_or_both_are_right(
     draw = random.Random(seed)
     for _ in range(times):
         renewed = command.renews and draw.random() < 0.5
-        at = draw.randint(1, place.changes[renewed])
+        ending = Ending("stop", draw.randint(1, place.inside[renewed]), inside=place.out)
         place.start_again(renewed=renewed)
-        first = place.start(Ending("stop", at))
+        first = place.start(ending)
         stands = first.wait()
         if stands.code != STOPPED:
             assert stands.code == 0, stands.output
@@ -131,8 +131,8 @@ def test_of_two_in_one_folder_one_says_so_or_both_are_right(
         for done in ends:
             if done.code:
                 assert "wait" in told(done), "what to do is not said"
-        assert 0 in [done.code for done in ends], f"stopped at {at}: nobody was through\n{ends}"
-        assert command.state(place.folder) == place.wanted, f"stopped at {at}, renewed {renewed}"
+        assert 0 in [done.code for done in ends], f"{ending}: nobody was through\n{ends}"
+        assert command.state(place.folder) == place.wanted, f"{ending}, renewed {renewed}"
 
 
 @pytest.mark.parametrize(
