@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import itertools
 import os
+import resource
 import signal
 import sys
 from dataclasses import dataclass
@@ -32,26 +33,28 @@ class Ending:
             (EFBIG). ``read-only``: from change ``at`` on, nothing can be changed (EROFS). ``count``: the number of all
             changes and of those that count are written to ``into``.
         at: From 1.
+        after: For bytes: from this change on; by default from the beginning. So the first files need not be the ones
+            that are hit.
         inside: Of changes of files, those in this folder count; by default all do.
         into: A file, for ``count``.
     """
 
     how: Literal["kill", "kill-bytes", "stop", "full", "full-bytes", "read-only", "count"]
     at: int = 1
+    after: int = 0
     inside: str = ""
     into: str = ""
 
     def install(self) -> None:
         """In the process that is to end so; it cannot be undone."""
         if self.how.endswith("-bytes"):
-            import resource
-
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             # By default Python ignores the signal, and the write fails; else it kills.
             signal.signal(signal.SIGXFSZ, signal.SIG_DFL if self.how == "kill-bytes" else signal.SIG_IGN)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (self.at, self.at))
-        else:
-            sys.addaudithook(self._hook())
+            if not self.after:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (self.at, self.at))
+                return
+        sys.addaudithook(self._hook())
 
     def _hook(self) -> Any:
         every, numbers = itertools.count(1), itertools.count(1)
@@ -68,6 +71,8 @@ class Ending:
             number = next(numbers)
             if self.how == "count":
                 os.pwrite(out, f"{number:9}".encode(), 10)
+            elif self.how.endswith("-bytes") and number == self.after:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (self.at, self.at))
             elif self.how in ("kill", "stop") and number == self.at:
                 os.kill(os.getpid(), signal.SIGKILL if self.how == "kill" else signal.SIGSTOP)
             elif self.how == "full" and number >= self.at and taking:

@@ -36,7 +36,8 @@ def endings(seed: int, place: Place) -> Iterator[tuple[bool, Ending]]:
         renewed = place.command.renews and draw.random() < 0.5
         if draw.random() < 1 / 3:
             # Small files are many: the logarithm of the length is drawn.
-            yield renewed, Ending("kill-bytes", at=int(place.bytes[renewed] ** draw.random()))
+            at, after = int(place.bytes[renewed] ** draw.random()), draw.randint(0, place.inside[renewed] - 1)
+            yield renewed, Ending("kill-bytes", at=at, after=after, inside=place.out)
         else:
             yield renewed, Ending("kill", at=draw.randint(1, place.inside[renewed]), inside=place.out)
 
