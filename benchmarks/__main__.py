@@ -75,7 +75,7 @@ def run(name: str, folder: Path, *options: str) -> bool:
         rows = json.loads(out.read_text())
     folder.mkdir(parents=True, exist_ok=True)
     kept = {"seconds": round(time.monotonic() - start), "machine": machine(), "versions": versions(), "rows": rows}
-    write_text(folder / f"{name}.json", json.dumps(kept, indent=1) + "\n")
+    write_text(folder / f"{name}.json", json.dumps(kept, indent=1, allow_nan=False) + "\n")
     return True
 
 

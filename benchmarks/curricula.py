@@ -83,6 +83,6 @@ def main() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--large"]:
-        print(json.dumps(large(*map(int, sys.argv[2:4]))))
+        print(json.dumps(large(*map(int, sys.argv[2:4])), allow_nan=False))
     else:
         main()

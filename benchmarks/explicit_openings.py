@@ -35,7 +35,7 @@ def main(folder: Path, out: Path) -> None:
         for stance in STANCES:
             mine = [r.argument_id for r in data.relations if (r.claim_id, r.stance) == (claim.claim_id, stance)]
             row[stance] = [opened(stance, texts[a]) for a in mine]
-        lines.append(json.dumps(row, ensure_ascii=False))
+        lines.append(json.dumps(row, ensure_ascii=False, allow_nan=False))
     write_text(out, "\n".join(lines) + "\n")
 
 

@@ -113,6 +113,6 @@ def main() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--memory"]:
-        print(json.dumps(memory_of_ours(*map(int, sys.argv[2:5]))))
+        print(json.dumps(memory_of_ours(*map(int, sys.argv[2:5])), allow_nan=False))
     else:
         main()

@@ -100,9 +100,9 @@ def _rounded(value: float | None) -> float | None:
 def report(rows: Sequence[Row], out: Path | None) -> None:
     """Print the rows, one JSON object a line, and write them where they are wanted."""
     for found in rows:
-        print(json.dumps(found))
+        print(json.dumps(found, allow_nan=False))
     if out is not None:
-        write_text(out, json.dumps(list(rows), indent=1) + "\n")
+        write_text(out, json.dumps(list(rows), indent=1, allow_nan=False) + "\n")
 
 
 def child(module: str, *options: object) -> Any:

@@ -56,8 +56,8 @@ def main(
     for number in n:
         for noise in spread:
             rows.append(measure(number, width, noise))
-            typer.echo(json.dumps(rows[-1]))
-            write_text(out, json.dumps(rows, indent=2) + "\n")
+            typer.echo(json.dumps(rows[-1], allow_nan=False))
+            write_text(out, json.dumps(rows, indent=2, allow_nan=False) + "\n")
 
 
 if __name__ == "__main__":

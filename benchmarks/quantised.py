@@ -34,9 +34,9 @@ def main() -> None:
     for spread in WIDE:
         rows += measure(f"drawn, noise {spread:g} x centres", *clusters(spread))
     for row in rows:
-        print(json.dumps(row))
+        print(json.dumps(row, allow_nan=False))
     asked.out.parent.mkdir(parents=True, exist_ok=True)
-    write_text(asked.out, json.dumps(rows, indent=1) + "\n")
+    write_text(asked.out, json.dumps(rows, indent=1, allow_nan=False) + "\n")
 
 
 def sample(cache: Path) -> tuple[Any, Any]:

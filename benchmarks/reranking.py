@@ -46,8 +46,8 @@ def main() -> None:
     judges: dict[str, Judge] = {"oracle": knows, "noisy-oracle": noisy(knows), "topical": topical}
     counts = {kind: dict(sorted(found.items())) for kind, found in fuzz(REPLIES_A_KIND, seed=8).items()}
     OUT.mkdir(parents=True, exist_ok=True)
-    write_text(OUT / "replies.json", json.dumps(counts, indent=1) + "\n")
-    print(json.dumps(counts))
+    write_text(OUT / "replies.json", json.dumps(counts, indent=1, allow_nan=False) + "\n")
+    print(json.dumps(counts, allow_nan=False))
     with tempfile.TemporaryDirectory() as folder:
         for name, judge in judges.items():
             measure(name, judge, Path(folder))

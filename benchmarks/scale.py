@@ -49,7 +49,7 @@ def main() -> None:
     parser.add_argument("--point", nargs=2, metavar=("STAGE", "N"), help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.point:
-        print(json.dumps(measured(asked.point[0], int(asked.point[1]))))
+        print(json.dumps(measured(asked.point[0], int(asked.point[1])), allow_nan=False))
         return
     os.environ.update({f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")})
     points = json.loads(asked.points.read_text()) if asked.points.exists() else []
@@ -61,9 +61,9 @@ def main() -> None:
     for n in (n for n in SIZES if n <= asked.most):
         for stage in (s for s in STAGES if (s, n) not in there and (s != "encoding" or n <= ENCODED)):
             points.append({"stage": stage, "n": n, **in_a_child(stage, n)})
-            print(json.dumps(points[-1]), file=sys.stderr, flush=True)
+            print(json.dumps(points[-1], allow_nan=False), file=sys.stderr, flush=True)
             asked.points.parent.mkdir(parents=True, exist_ok=True)
-            write_text(asked.points, json.dumps(points, indent=1) + "\n")
+            write_text(asked.points, json.dumps(points, indent=1, allow_nan=False) + "\n")
     rows = fitted(points)
     report(rows, asked.out)
     draw(points, rows, asked.figures)

@@ -120,7 +120,7 @@ def kept(path: Path, work: Callable[[Path], Run]) -> Run:
         with tempfile.TemporaryDirectory() as folder:
             points = work(Path(folder))
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(path, json.dumps(points, indent=1) + "\n")
+        write_text(path, json.dumps(points, indent=1, allow_nan=False) + "\n")
     run: Run = json.loads(path.read_text())
     return run
 

@@ -52,7 +52,7 @@ def main() -> None:
         for step in batches:
             steps += 1
             tokens += sum(of_row[i] for i in step)
-    print(json.dumps({"overrides": arguments.overrides, "steps": steps, "tokens": tokens}))
+    print(json.dumps({"overrides": arguments.overrides, "steps": steps, "tokens": tokens}, allow_nan=False))
 
 
 if __name__ == "__main__":

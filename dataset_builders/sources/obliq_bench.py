@@ -244,20 +244,31 @@ def read_attributes(task: str, folder: Path | None = None) -> dict[str, tuple[Sp
     found: dict[str, tuple[Split, str]] = {}
     for where, row in read_rows(_file(_folder(task, folder) / "attributes.jsonl")):
         check_keys(row, ("_id", "split", "description"), (), where)
-        found[row["_id"]] = one_of("split", row["split"], SPLITS, where), row["description"]
+        attribute = check_text(row["_id"], f"{where}: _id")
+        description = check_text(row["description"], f"{where}: description")
+        found[attribute] = one_of("split", row["split"], SPLITS, where), description
     return found
 
 
 def read_train(task: str, folder: Path | None = None) -> list[AuthoredDocument]:
-    """The training documents with their descriptions and queries."""
+    """The training documents with their descriptions and queries.
+
+    Raises:
+        FileNotFoundError: If there are none.
+        ValueError: If a row is faulty; it is named.
+    """
     documents = []
     for where, row in read_rows(_file(_folder(task, folder) / "train" / "documents.jsonl")):
         check_keys(row, ("_id", "text", "description", "query", "generator", "metadata"), (), where)
-        for key in ("text", "description", "query"):
+        for key in ("text", "description", "query", "generator"):
             check_text(row[key], f"{where}: {key}")
+        if not isinstance(row["metadata"], dict):
+            raise ValueError(f"{where}: metadata: got {type(row['metadata']).__name__}, wanted an object")
+        check_text(row["metadata"].get("attribute"), f"{where}: metadata: attribute")
+        check_text(row["metadata"].get("text_id", "its own"), f"{where}: metadata: text_id")
         documents.append(
             AuthoredDocument(
-                row["_id"],
+                check_text(str(row["_id"]), f"{where}: _id"),
                 row["text"],
                 row["description"],
                 row["query"],

@@ -182,6 +182,27 @@ READERS = {
             f"{_ASKED}qrels.tsv": "query-id\tcorpus-id\tscore\n",
         },
     ),
+    "an oblique benchmark's queries": Reader(
+        f"{_ASKED}queries.jsonl",
+        _lines(lambda i, text: {"_id": f"q{i}", "text": text}),
+        lambda folder: [q.text for q in obliq_bench.read("math", folder).queries.values()],
+        {_CORPUS: '{"_id": "d", "text": "document"}\n', f"{_ASKED}qrels.tsv": "query-id\tcorpus-id\tscore\n"},
+    ),
+    "documents in the layout of OBLIQ-Bench": Reader(
+        "analogues/math/train/documents.jsonl",
+        _lines(
+            lambda i, text: (
+                {"_id": f"d{i}", "text": text, "description": "It counts.", "query": "What counts?"}
+                | {"generator": "a hand", "metadata": {"attribute": "a"}}
+            )
+        ),
+        lambda folder: [d.text for d in documents.load("mine", folder)],
+    ),
+    "what attributes mean": Reader(
+        "analogues/math/attributes.jsonl",
+        _lines(lambda i, text: {"_id": f"a{i}", "split": "train", "description": text}),
+        lambda folder: [meaning for _, meaning in obliq_bench.read_attributes("math", folder).values()],
+    ),
     "the stance paper's corpora": Reader(
         "mine.json",
         _json(
@@ -208,6 +229,20 @@ READERS = {
         _json(lambda texts: [{"pId": i, "text": text} for i, text in enumerate(texts)]),
         lambda folder: [a.text for a in sources.load("perspectrum", folder).arguments],
         {perspectrum.CLAIMS: _claim_with(range(5)), perspectrum.SPLIT: '{"1": "test"}'},  # type: ignore[arg-type]
+    ),
+    "Perspectrum's claims": Reader(
+        perspectrum.CLAIMS,
+        _json(
+            lambda texts: [
+                {"cId": i, "text": t, "perspectives": [{"pids": [0], "stance_label_3": "SUPPORT"}]}
+                for i, t in enumerate(texts)
+            ]
+        ),
+        lambda folder: [c.claim for c in sources.load("perspectrum", folder).claims],
+        {
+            perspectrum.POOL: '[{"pId": 0, "text": "It saves lives."}]',
+            perspectrum.SPLIT: json.dumps(dict.fromkeys(map(str, range(5)), "test")),
+        },
     ),
     "TheoremQA": Reader(
         theoremqa.FILE,

@@ -9,7 +9,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted(
-    path for folder in ("dataset_builders", "hub_models", "spaces") for path in (ROOT / folder).rglob("*.py")
+    path
+    for folder in ("dataset_builders", "hub_models", "spaces", "benchmarks")
+    for path in (ROOT / folder).rglob("*.py")
 )
 # Hashes, requests and questions to a process of our own: no number in them comes from a measurement.
 NO_NUMBERS = {

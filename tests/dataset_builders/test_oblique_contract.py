@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -98,4 +101,18 @@ def test_a_text_that_differs_between_splits_is_refused(tmp_path):
     mixed.insert(at + 1, corpus)
     folder.write(out, mixed, default="math-queries", licences=["cc0-1.0"], summary="## Mine", facts={"name": "mine"})
     with pytest.raises(ValueError, match="document 'd3' has another text in another split"):
+        load("mine", "math", out)
+
+
+@pytest.mark.parametrize(
+    ("config", "doubled"),
+    [("math-corpus", "('test', 'd 1')"), ("math-queries", "('test', 'q 1')"), ("math-qrels", "('q 1', 'd 1')")],
+)
+def test_doubled_rows_of_a_built_benchmark_are_named(tmp_path, config, doubled):
+    """Case 6: somebody appended a file to itself."""
+    out = _write(tmp_path, _task())
+    (shard,) = (out / config).glob("*.parquet")
+    table = pq.read_table(shard)
+    pq.write_table(pa.concat_tables([table, table]), shard)
+    with pytest.raises(ValueError, match=rf"ids must be unique; doubled: .*rows of {config} .*{re.escape(doubled)}"):
         load("mine", "math", out)

@@ -287,6 +287,33 @@ def test_what_people_wrote_into_the_card_stays_and_a_dry_run_touches_nothing(
     assert "Our own words." in card and "thumbnail: a.png" in card and "## Licences" in card
 
 
+def test_a_merged_model_leaves_no_old_shard_and_keeps_what_people_wrote(
+    hub: TestHub, releaser: Releaser, run: Path
+) -> None:
+    """Cases 1 and 3: once it lay in two shards, now in one file."""
+    whole, repo = run.with_name("run-merged"), "org/tiny-stance-merged"
+    whole.mkdir()
+    for name in ("slant.json", "probe.safetensors", "modules.json"):
+        shutil.copy(run / name, whole)
+    onnx = {"reason": "onnx is not installed"}
+    found = {"queries": 2, "documents": 3, "largest_cosine_gap": 0.0, "top_10_overlap": 1.0, "onnx": onnx}
+    (whole / "merged.json").write_text(json.dumps(found))
+    (whole / "model.safetensors").write_bytes(b"new")
+    old = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", "model.safetensors.index.json")
+    card = b"---\nlicense: mit\nthumbnail: a.png\n---\n\nOur own words.\n"
+    hub.put(
+        "model", repo, {"README.md": card, "slant.json": b"{}", "notes.txt": b"mine", **dict.fromkeys(old, b"old")}
+    )
+    done = releaser.run("release", run, "--org", "org", "--merged", read_back=False)
+    assert done.code == 0, done.output
+    files = hub.files("model", repo)
+    assert not set(old) & files.keys() and files["model.safetensors"] == b"new" and files["notes.txt"] == b"mine"
+    text = files["README.md"].decode()
+    assert "Our own words." in text and "thumbnail: a.png" in text and "## What merging changed" in text
+    assert releaser.run("release", run, "--org", "org", "--merged", read_back=False).code == 0
+    assert hub.files("model", repo) == files and commits(hub, repo) == 2
+
+
 def test_training_data_and_results_are_named_by_id_and_commit_where_they_are_on_the_hub(
     hub: TestHub, releaser: Releaser, run: Path
 ) -> None:

@@ -97,7 +97,9 @@ def test_the_workflow_runs_the_one_command_on_each_supported_python() -> None:
     jobs = workflow["jobs"]
     classified = [c.rsplit(" ", 1)[1] for c in PROJECT["classifiers"] if "Python :: 3." in c]
     assert jobs["test"]["strategy"]["matrix"]["python"] == classified
-    assert all(any(step.get("run") == ".ci/run" for step in job["steps"]) for job in jobs.values())
+    commands = {name: [step["run"] for step in job["steps"] if "run" in step] for name, job in jobs.items()}
+    assert commands.pop("audit")[-1] == "pip-audit --strict -r constraints.txt --no-deps --disable-pip"
+    assert all(".ci/run" in of_job for of_job in commands.values())
 
 
 def make(*arguments: str) -> str:

@@ -15,6 +15,7 @@ import pytest
 
 from tests.dataset_builders.publisher import STOPPED, Done
 from tests.endpoint import Endpoint
+from tests.hub.accounts import TOKENS
 from tests.toughness.commands import ALL, FAST, TRAIN, Command
 from tests.toughness.endings import Ending
 from tests.toughness.place import Place
@@ -132,6 +133,20 @@ def test_of_two_in_one_folder_one_says_so_or_both_are_right(
                 assert "wait" in told(done), "what to do is not said"
         assert 0 in [done.code for done in ends], f"stopped at {at}: nobody was through\n{ends}"
         assert command.state(place.folder) == place.wanted, f"stopped at {at}, renewed {renewed}"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [pytest.param(c, id=c.name, marks=[] if c in FAST else pytest.mark.slow) for c in ALL],
+)
+def test_no_token_is_said_or_written(command: Command, workshop: Workshop, model: Endpoint, tmp_path: Path) -> None:
+    """Case 9: the environment holds one, whatever is called."""
+    place = tmp_path / "place"
+    command.prepare(place, 1)
+    done = workshop.run(*command.argv(place, model.base_url), token=TOKENS.write, read_back=False)
+    assert done.code == 0 and TOKENS.write not in done.output, done.output
+    told = [p.name for p in place.rglob("*") if p.is_file() and TOKENS.write.encode() in p.read_bytes()]
+    assert not told
 
 
 def test_a_trained_run_is_tidied_up(workshop: Workshop, model: Endpoint, tmp_path: Path) -> None:
