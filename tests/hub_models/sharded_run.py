@@ -1,6 +1,6 @@
 """``accelerate launch … sharded_run.py RECIPE OUT [STEP]``: train sharded on CPUs; with STEP, die by SIGKILL there.
 
-accelerate shards on accelerators alone, so it is told that processes on CPUs, joined by gloo, are such. Each writes what
+accelerate shards on accelerators alone: it is told that processes on CPUs, joined by gloo, are such. Each writes what
 it holds of the model after a step to ``OUT.rank{r}.json``.
 """
 
