@@ -15,7 +15,7 @@ Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
 Hits = list[tuple[str, float]]
 
-_QUERIES = 4096  # rows of a block of scores
+_QUERIES = 8192  # rows of a block of scores
 _DOCUMENTS = 8192  # its columns
 _AT_ONCE = 2**18  # numbers of hits' vectors that are scored anew together: they stay in the cache
 _MARGIN = 2  # hits beyond the depth that show that nothing below them can belong above
@@ -208,13 +208,14 @@ def _search(
             if cosine:
                 scores[best == np.arange(start, start + len(block))[:, None]] = -np.inf
             by_score = np.lexsort((rank[best], -scores))[:, : min(k, len(ids) - cosine)]
-            found = names[np.take_along_axis(best, by_score, axis=1)].tolist()
-            for near, values in zip(found, np.take_along_axis(scores, by_score, axis=1).tolist(), strict=True):
-                yield list(zip(near, values, strict=True))
+            found = names[np.take_along_axis(best, by_score, axis=1)].ravel().tolist()
+            values = np.take_along_axis(scores, by_score, axis=1).ravel().tolist()
+            hits, each = list(zip(found, values, strict=True)), by_score.shape[1]
+            yield from (hits[i * each : (i + 1) * each] for i in range(len(block)))
             continue
-        for i, (row, values) in enumerate(zip(best.tolist(), scores.tolist(), strict=True), start=start):
+        for i, (row, near) in enumerate(zip(best.tolist(), scores.tolist(), strict=True), start=start):
             dropped = {ids[i]} if out is None and cosine else out[i] if out is not None else ()
-            members = sorted((-score, rank[m], m) for g, score in zip(row, values, strict=True) for m in groups[g])
+            members = sorted((-score, rank[m], m) for g, score in zip(row, near, strict=True) for m in groups[g])
             yield [(ids[m], -minus) for minus, _, m in members if ids[m] not in dropped][:k]
 
 

@@ -99,6 +99,7 @@ def _load(repo_id: str, revision: str, configs: list[str]) -> Prints:
 
 
 def environment(home: Path) -> dict[str, str]:
+    """This process's variables for a fresh one that finds an empty cache in ``home``, and this package."""
     caches = (
         "HF_HUB_CACHE",
         "HUGGINGFACE_HUB_CACHE",

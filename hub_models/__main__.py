@@ -178,7 +178,6 @@ def encode(
     from hub_models.corpus import encode_corpus
     from hub_models.encoder import load
     from hub_models.processes import rank_and_count
-    from hub_models.remote_code import check_pinned
 
     rank, processes = rank_and_count()
     try:
@@ -187,8 +186,6 @@ def encode(
         check_folder(out.parent)
         if processes > 1 and cache is None:
             raise ValueError(f"{processes} processes share the work through a folder: give --cache DIR")
-        if trust_remote_code == model:
-            check_pinned(model, revision)
         found = read_texts(texts)
         encoder = load(model, revision=revision, trust_remote_code=trust_remote_code)
         vectors = encode_corpus(found, encoder, cache_dir=cache, batch_size=batch_size)

@@ -36,7 +36,11 @@ def attach_lora(model: SentenceTransformer, recipe: Recipe) -> None:
 
 
 def add_lora(transformer: Any, recipe: Recipe) -> None:
-    """Inject the recipe's LoRA into a transformer, be it on the meta device. See `attach_lora`."""
+    """Inject the recipe's LoRA into a transformer, be it on the meta device. See `attach_lora`.
+
+    Raises:
+        ValueError: If the recipe's targets match no module of the transformer.
+    """
     targets = recipe.lora_targets(transformer.config.model_type)
     if not any(re.fullmatch(targets, name) for name, _ in transformer.named_modules()):
         linear = [name for name, module in transformer.named_modules() if isinstance(module, torch.nn.Linear)]
@@ -57,6 +61,7 @@ def add_lora(transformer: Any, recipe: Recipe) -> None:
 
 
 def adapter_layers(model: SentenceTransformer) -> list[BaseTunerLayer]:
+    """The layers that an adapter was put on; none without one."""
     return [module for module in model.modules() if isinstance(module, BaseTunerLayer)]
 
 

@@ -263,7 +263,12 @@ def _is_dataset_id(name: str, manifest: Manifest) -> bool:
 
 
 def body_with(old: str, block: str, path: Path) -> str:
-    """The text after the head: ``block`` in the place of the old generated part, or after what a person wrote."""
+    """The text after the head: ``block`` in the place of the old generated part, or after what a person wrote.
+
+    Raises:
+        ValueError: If the comments around the generated part are not there once each, in order; ``path`` names the
+            card.
+    """
     _, text = read_card(old, str(path))
     generated = f"{BEGIN}\n\n{block.strip()}\n\n{END}"
     if BEGIN not in text and END not in text:

@@ -103,14 +103,15 @@ def load(
             loading gives, and what it cannot change. The one that ``tune`` found is the ``adapter_scale`` of
             ``slant.json``.
         trust_remote_code: Hub id of the base (or of a whole model: its own) whose repository's code may run, where it
-            brings some; of an adapter at the commit that its release pins.
+            brings some; of an adapter at the commit that its release pins. A LUAR checkpoint of the Hub needs its
+            commit as ``revision`` besides.
 
     Raises:
         FileNotFoundError: If there is no such folder, and neither the Hub nor its cache has such a model.
         ValueError: If it lacks ``modules.json`` (its pooling is not known, and mean pooling would be a guess) or
             another file that it needs, a file is damaged, the adapter is not the one that ``slant.json`` names, or
             the scale is out of range or of a model without an adapter; or if code would have to run that
-            ``trust_remote_code`` does not name.
+            ``trust_remote_code`` does not name, or LUAR's at a commit that nobody named.
     """
     if adapter_scale is not None:
         check_scale(adapter_scale)
@@ -122,6 +123,7 @@ def load(
     with loading(source):
         if episodes:
             code = runs_own_code(source, revision, trust_remote_code)
+            remote_code.check_pinned(source, revision)
             model = luar.load(source, revision, device, code=code)
         elif find(source, _ADAPTER_CONFIG, revision) is None:
             code = runs_own_code(source, revision, trust_remote_code)

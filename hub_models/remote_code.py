@@ -11,7 +11,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 
 class UnnamedCodeError(ValueError):
-    """A base brings code, and nobody named it."""
+    """A base brings code, and nobody named it or its commit."""
 
 
 def allowed(base: str, config: Path | None, named: str | None) -> bool:
@@ -69,12 +69,12 @@ def check_pinned(model: str, revision: str | None) -> None:
         revision: As the user says.
 
     Raises:
-        ValueError: If ``model`` is a Hub id and ``revision`` no commit.
+        UnnamedCodeError: If ``model`` is a Hub id and ``revision`` no commit.
     """
     if not Path(model).is_dir() and not re.fullmatch(r"[0-9a-f]{40}", revision or ""):
-        raise ValueError(
+        raise UnnamedCodeError(
             f"model {model}: got revision {revision!r} beside trust_remote_code, wanted the commit whose code you "
-            "have read, 40 hexadecimal digits: a branch may hold other code tomorrow"
+            "have read, 40 hexadecimal digits (a branch may hold other code tomorrow), or a folder with that commit"
         )
 
 

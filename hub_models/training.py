@@ -17,6 +17,7 @@ import shutil
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,8 +25,8 @@ import numpy as np
 import torch
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
+from accelerate.utils.constants import FSDP_MODEL_NAME
 from huggingface_hub import ModelCard
-from peft import get_peft_model_state_dict, set_peft_model_state_dict
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
@@ -35,7 +36,7 @@ from transformers import ProgressCallback, TrainerCallback
 
 from dataset_builders.atomic import write_text
 from dataset_builders.lock import locked
-from hub_models import trained_claims, training_data
+from hub_models import sharding, trained_claims, training_data
 from hub_models.adapter import attach_lora
 from hub_models.batching import DistinctClaimBatchSampler
 from hub_models.buckets import BucketedMultipleNegativesRankingLoss
@@ -59,6 +60,7 @@ logger = logging.getLogger(__name__)
 RUNS = Path("runs")
 LOG_EVERY = 10  # steps
 CHECK_ADAPTER_AT = 5  # steps; by then each adapter matrix has moved, or never will
+LONGEST_WAIT = timedelta(hours=2)  # of the other processes, while the main one takes a large model through the gate
 _COMPLETE = "complete"  # a checkpoint that holds this file was written to its end on all ranks
 _LIBRARIES = ("torch", "transformers", "sentence-transformers", "peft", "accelerate", "datasets")
 
@@ -83,7 +85,8 @@ def train(recipe: Recipe, out: Path | None = None) -> Path:
         RuntimeError: If the adapter does not learn, see `AdapterCheck`.
         GateError: If the trained folder does not pass `release.gate`; it is kept, with status ``failed``.
     """
-    state = PartialState(cpu=not torch.accelerator.is_available())  # joins the other processes, if there are any
+    # Joins the other processes, if there are any.
+    state = PartialState(cpu=not torch.accelerator.is_available(), timeout=LONGEST_WAIT)
     batch = recipe.per_device_batch(state.num_processes)
     with state.main_process_first():  # which builds the sample data
         rows = training_data.read(recipe)
@@ -106,11 +109,9 @@ def _train(run: Path, recipe: Recipe, rows: TrainingSet, batch: int, state: Part
     partial, _ = _working_folders(run)
     _on_main(state, lambda: _claim(partial, recipe, rows))
 
-    model = load_base(recipe)
-    _require_finite(model, recipe)
-    model.prompts = prompts(recipe.query_template, rows.family)
-    attach_lora(model, recipe)
-    if model.device.type == "cpu":
+    sharded = sharding.is_wanted()
+    model = _untrained(recipe, rows, "cpu" if sharded else None)  # one device may be too small for all of it
+    if not torch.accelerator.is_available():
         cheapen(model)
     arguments = _arguments(recipe, partial, batch, math.ceil(steps), sampler)
     trainer = _Trainer(
@@ -118,21 +119,47 @@ def _train(run: Path, recipe: Recipe, rows: TrainingSet, batch: int, state: Part
         args=arguments,
         train_dataset=columns,
         loss=_loss(model, recipe, gather=state.num_processes > 1),
-        callbacks=[RunLog(partial), SamplerCheck(), AdapterCheck(model), CheckpointMark()],
+        callbacks=[RunLog(partial), SamplerCheck(), CheckpointMark()],
     )
+    if sharded:
+        sharding.prepare(trainer.accelerator, model)
+    trainer.add_callback(AdapterCheck(trainer.adapter_weights))
     trainer.remove_callback(ProgressCallback)
     trainer.add_callback(ProgressBar)
     checkpoint = _last_checkpoint(partial)
     logger.info(
-        "%s: %d steps of %d rows, %d process(es), %s, coverage %.3f%s", run.name, math.ceil(steps),
-        recipe.global_batch * recipe.accumulation, state.num_processes, precision_of(recipe), batches.coverage,
-        f", resuming at {checkpoint.name}" if checkpoint else "",
+        "%s: %d steps of %d rows, %d process(es)%s, %s, coverage %.3f%s", run.name, math.ceil(steps),
+        recipe.global_batch * recipe.accumulation, state.num_processes, ", sharded" if sharded else "",
+        precision_of(recipe), batches.coverage, f", resuming at {checkpoint.name}" if checkpoint else "",
     )  # fmt: skip
     with _full_disk_named(partial):
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    weights = trainer.adapter_weights()
+    _on_main(
+        state, lambda: _finish(run, partial, _trained(trainer, weights, recipe, rows), recipe, rows, trainer.state)
+    )
+
+
+def _untrained(recipe: Recipe, rows: TrainingSet, device: str | None = None) -> SentenceTransformer:
+    """The base, with prompts and an adapter that does nothing yet."""
+    model = load_base(recipe, device=device)
+    _require_finite(model, recipe)
+    model.prompts = prompts(recipe.query_template, rows.family)
+    attach_lora(model, recipe)
+    return model
+
+
+def _trained(
+    trainer: _Trainer, weights: dict[str, torch.Tensor], recipe: Recipe, rows: TrainingSet
+) -> SentenceTransformer:
+    """The trained model in one piece; of a sharded run, the base loaded anew with the gathered adapter in it."""
+    if sharding.is_wanted():
+        model = _untrained(recipe, rows, "cpu")
+        sharding.load_adapter(model, weights)
+        return model
     # Training in half precision wraps forward in autocast, which loading the release will not do.
-    plain = trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=False)
-    _on_main(state, lambda: _finish(run, partial, plain, recipe, rows, trainer.state))
+    plain: SentenceTransformer = trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=False)
+    return plain
 
 
 def _on_main(state: PartialState, work: Callable[[], Any]) -> Any:
@@ -224,14 +251,25 @@ class _Trainer(SentenceTransformerTrainer):  # type: ignore[misc]
     The original would load the base anew on resuming, and not at the commit that is pinned.
     """
 
+    def adapter_weights(self) -> dict[str, torch.Tensor]:
+        """See `sharding.adapter_weights`."""
+        return sharding.adapter_weights(self.accelerator, self.model_wrapped)
+
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+        if not self.args.should_save:
+            return
         folder = Path(output_dir or self.args.output_dir)
         folder.mkdir(parents=True, exist_ok=True)
-        weights = get_peft_model_state_dict(self.model.transformers_model, save_embedding_layers=False)
+        weights = sharding.of_adapter(self.model.state_dict() if state_dict is None else state_dict)
         (folder / ADAPTER_NAME).write_bytes(save({name: w.contiguous() for name, w in weights.items()}))
 
+    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
+        super()._save_optimizer_and_scheduler(output_dir)
+        if self.args.should_save:  # under FSDP2 the whole model is written too
+            (Path(output_dir) / f"{FSDP_MODEL_NAME}.bin").unlink(missing_ok=True)
+
     def _load_from_checkpoint(self, checkpoint_path: str, model: Any = None) -> None:
-        set_peft_model_state_dict(self.model.transformers_model, load_file(Path(checkpoint_path) / ADAPTER_NAME))
+        sharding.load_adapter(self.model, load_file(Path(checkpoint_path) / ADAPTER_NAME))
 
 
 class ProgressBar(ProgressCallback):  # type: ignore[misc]
@@ -294,8 +332,8 @@ class AdapterCheck(TrainerCallback):  # type: ignore[misc]
         RuntimeError: From the trainer, a few steps after the start or at the end, naming the matrices that are zero.
     """
 
-    def __init__(self, model: SentenceTransformer) -> None:
-        self._matrices = {n: p for n, p in model.named_parameters() if "lora_B" in n}
+    def __init__(self, weights: Callable[[], dict[str, torch.Tensor]]) -> None:
+        self._weights = weights
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         # Scaling for fp16 starts too high on purpose and skips steps until it fits.
@@ -306,10 +344,15 @@ class AdapterCheck(TrainerCallback):  # type: ignore[misc]
         self._check(state.global_step)
 
     def _check(self, step: int) -> None:
-        still = [name for name, matrix in self._matrices.items() if not matrix.detach().abs().max() > 0]
+        weights = self._weights()  # gathered by all
+        _on_main(PartialState(), lambda: self._require_moved(weights, step))
+
+    def _require_moved(self, weights: dict[str, torch.Tensor], step: int) -> None:
+        matrices = {name: weight for name, weight in weights.items() if "lora_B" in name}
+        still = [name for name, matrix in matrices.items() if not matrix.abs().max() > 0]
         if still:
             raise RuntimeError(
-                f"after {step} steps {len(still)} of {len(self._matrices)} adapter matrices are still zero or not "
+                f"after {step} steps {len(still)} of {len(matrices)} adapter matrices are still zero or not "
                 f"finite, such as {still[:2]}: no gradient reaches them. Is the learning rate above 0 (the first step "
                 "of a warm-up is not), do lora.target_modules name modules that the pooled output depends on, does "
                 "the base support gradient_checkpointing?"

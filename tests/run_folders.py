@@ -21,8 +21,9 @@ DATA = {
 }
 
 
-def manifest(**changes: Any) -> Manifest:
-    fields: dict[str, Any] = {
+def fields(**changes: Any) -> dict[str, Any]:
+    """A manifest's, good ones unless changed; a copy each time."""
+    return {
         "name": "stance-minilm-lora",
         "status": "trained",
         "base": "sentence-transformers/all-MiniLM-L6-v2",
@@ -38,13 +39,17 @@ def manifest(**changes: Any) -> Manifest:
         "pooling": "mean",
         "seed": 0,
         "recipe_sha256": "a" * 64,
-        "data": [DATA],
+        "data": [dict(DATA)],
         "adapter_sha256": "c" * 64,
         "steps": 300,
         "train_loss": 1.25,
         "versions": {"python": "3.11.9", "torch": "2.13.0"},
+        **changes,
     }
-    return Manifest(**{**fields, **changes})
+
+
+def manifest(**changes: Any) -> Manifest:
+    return Manifest(**fields(**changes))
 
 
 def metric(mean: float | None) -> dict[str, Any]:

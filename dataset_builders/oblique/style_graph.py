@@ -2,9 +2,7 @@
 
 Of the specialist only the neighbourhoods are used, never its scores. It is a callable over texts, such as the built-in
 `stylometric`, or a file of vectors, a row a document: `python -m hub_models encode` writes one for any
-sentence-transformers model. LUAR (O's own teacher) brings code of its own, which nothing here runs: compute
-its vectors in a process in which you allowed that, one text an episode, and save them with ``numpy.save`` as
-float32[n, d].
+sentence-transformers model, and for LUAR (O's own teacher), whose repository's code it runs if the user names it.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from dataset_builders.choices import ObliqueTaskName
-from dataset_builders.rows import check_keys, one_of, read_json, read_rows, read_text
+from dataset_builders.rows import Row, check_keys, one_of, read_json, read_rows, read_text
 from dataset_builders.schema import SPLITS, Split
 from dataset_builders.text import check_text, did_you_mean, shown
 
@@ -254,27 +254,23 @@ def read_train(task: str, folder: Path | None = None) -> list[AuthoredDocument]:
     """The training documents with their descriptions and queries.
 
     Raises:
-        FileNotFoundError: If there are none.
-        ValueError: If a row is faulty; it is named.
+        FileNotFoundError: If the task has none.
+        ValueError: If a row has another key or lacks one, a text is blank or broken, or an id is doubled.
     """
     documents = []
     for where, row in read_rows(_file(_folder(task, folder) / "train" / "documents.jsonl")):
         check_keys(row, ("_id", "text", "description", "query", "generator", "metadata"), (), where)
-        for key in ("text", "description", "query", "generator"):
-            check_text(row[key], f"{where}: {key}")
-        if not isinstance(row["metadata"], dict):
-            raise ValueError(f"{where}: metadata: got {type(row['metadata']).__name__}, wanted an object")
-        check_text(row["metadata"].get("attribute"), f"{where}: metadata: attribute")
-        check_text(row["metadata"].get("text_id", "its own"), f"{where}: metadata: text_id")
+        document_id, text = _text(row, where)
+        check_text(text.metadata.get("text_id", "its own"), f"{where}: metadata: text_id")
         documents.append(
             AuthoredDocument(
-                check_text(str(row["_id"]), f"{where}: _id"),
-                row["text"],
-                row["description"],
-                row["query"],
-                row["metadata"]["attribute"],
-                row["generator"],
-                row["metadata"],
+                document_id,
+                text.text,
+                check_text(row["description"], f"{where}: description"),
+                check_text(row["query"], f"{where}: query"),
+                check_text(text.attribute, f"{where}: attribute"),
+                check_text(row["generator"], f"{where}: generator"),
+                text.metadata,
             )
         )
     check_unique({"documents of train": [d.document_id for d in documents]}, task)
@@ -297,22 +293,21 @@ def _texts(path: Path) -> list[tuple[str, ObliqueText]]:
         if "_id" not in row or "text" not in row:
             hints = "".join(did_you_mean(key, ("_id", "text")) for key in row if key != "metadata")
             raise ValueError(f"{where}: got the keys {list(row)}, wanted _id and text.{hints}")
-        metadata = row.get("metadata") or {}
-        if not isinstance(metadata, dict):
-            raise ValueError(f"{where}: metadata: got {type(metadata).__name__}, wanted an object")
-        split, attribute = metadata.get("split"), metadata.get("attribute")
-        rows.append(
-            (
-                check_text(str(row["_id"]), f"{where}: _id"),
-                ObliqueText(
-                    check_text(row["text"], f"{where}: text"),
-                    None if attribute is None else check_text(attribute, f"{where}: attribute"),
-                    None if split is None else one_of("split", split, SPLITS, where),
-                    metadata,
-                ),
-            )
-        )
+        rows.append(_text(row, where))
     return rows
+
+
+def _text(row: Row, where: str) -> tuple[str, ObliqueText]:
+    metadata = row.get("metadata") or {}
+    if not isinstance(metadata, dict):
+        raise ValueError(f"{where}: metadata: got {type(metadata).__name__}, wanted an object")
+    split, attribute = metadata.get("split"), metadata.get("attribute")
+    return check_text(str(row["_id"]), f"{where}: _id"), ObliqueText(
+        check_text(row["text"], f"{where}: text"),
+        None if attribute is None else check_text(attribute, f"{where}: attribute"),
+        None if split is None else one_of("split", split, SPLITS, where),
+        metadata,
+    )
 
 
 def _excluded(path: Path) -> dict[str, frozenset[str]]:

@@ -30,7 +30,11 @@ _UNITS = ("group", "claim_id", "query_id")
 
 
 def comparable(table: Table) -> Table:
-    """The rows that a mean is over: of a stance table the unseen instructions over all documents, else all rows."""
+    """The rows that a mean is over: of a stance table the unseen instructions over all documents, else all rows.
+
+    Raises:
+        ValueError: If a stance table does not say which instructions were seen.
+    """
     if "candidates" not in table:
         return table
     if "seen" not in table:

@@ -254,6 +254,7 @@ def _stem(task_name: str, name: str) -> str:
 
 
 def save(figure: Figure, folder: Path, stem: str) -> Path:
+    """Write ``stem.svg`` and ``stem.png``, the same bytes for the same figure, and return the path of the latter."""
     folder.mkdir(parents=True, exist_ok=True)
     for suffix, metadata in (("svg", {"Date": None, "Creator": None}), ("png", {"Software": None})):
         buffer = io.BytesIO()

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Float64 = NDArray[np.float64]
+from hub_models.evaluation.resampling import flipped, generator, resampled
 
-_BLOCK = 2**18  # numbers drawn at once: they stay in the cache, and memory is bounded whatever the number of units
+Float64 = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,27 +92,18 @@ def paired_differences(
     if n < 2:
         return [PairedDifference(float(d), None, None, None, n, level, resamples, seed) for d in deltas]
 
-    rng = np.random.default_rng(seed)
-    block = max(1, _BLOCK // n)
-    sizes = [min(block, resamples - start) for start in range(0, resamples, block)]
-    columns, uneven = np.ascontiguousarray(sums.T), bool((counts != counts[0]).any())
-    means = []
-    for size in sizes:
-        drawn = rng.integers(0, n, size=(size, n), dtype=np.uint32).astype(np.intp)  # 32 random bits, a fast index
-        drawn_sums = np.stack([column.take(drawn, mode="clip").sum(axis=1) for column in columns], axis=1)
-        drawn_counts = counts.take(drawn, mode="clip").sum(axis=1)[:, None] if uneven else counts.sum()
-        means.append(drawn_sums / drawn_counts)
+    rng = generator(seed)
+    columns: Float64 = np.ascontiguousarray(sums.T)
+    uneven = bool((counts != counts[0]).any())
+    drawn = resampled(rng, np.vstack([columns, counts]) if uneven else columns, resamples)
+    means = drawn[: len(deltas)] / (drawn[-1] if uneven else counts.sum())
     tail = (1 - level) / 2
-    low, high = np.quantile(np.concatenate(means), [tail, 1 - tail], axis=0)
+    low, high = np.quantile(means, [tail, 1 - tail], axis=1)
 
     # Under no difference a unit's sign is a coin. The slack keeps a draw that equals what was observed from being lost
     # to rounding.
     observed = np.abs(sums.sum(axis=0)) - 1e-12 * np.abs(sums).sum(axis=0)
-    extreme = np.zeros(len(deltas))
-    for size in sizes:
-        coins = rng.integers(0, 2**32, size=(size, -(-n // 32)), dtype=np.uint32).view(np.uint8)
-        signs = 1 - 2 * np.unpackbits(coins, axis=1, count=n).astype(np.float64)
-        extreme += (np.abs(signs @ sums) >= observed).sum(axis=0)
+    extreme = (np.abs(flipped(rng, columns, resamples)) >= observed[:, None]).sum(axis=1)
     p = (1 + extreme) / (1 + resamples)
     return [
         PairedDifference(float(d), float(lo), float(hi), float(q), n, level, resamples, seed)

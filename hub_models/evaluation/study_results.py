@@ -50,6 +50,7 @@ class Spread(Part):
 
     @classmethod
     def over(cls, found: Sequence[Metric]) -> Self:
+        """Of one metric, as each seed has it; None where a seed has no mean or std."""
         means, stds = [m.mean for m in found], [m.std for m in found]
         known, known_stds = [m for m in means if m is not None], [s for s in stds if s is not None]
         whole = len(known) == len(found)
@@ -104,6 +105,7 @@ class Pair(Part):
     compare: list[Comparison]
 
     def difference(self, slice_name: str, metric: str) -> Comparison | None:
+        """System minus baseline, or None where it was not compared."""
         return next((c for c in self.compare if (c.slice, c.metric) == (slice_name, metric)), None)
 
 
@@ -117,9 +119,11 @@ class StudyTask(Part):
     pairs: list[Pair]
 
     def dense(self, system: str) -> StudyRun:
+        """The plain dense run, which every system has."""
         return next(run for run in self.runs if run.system == system and run.strategy == "dense" and not run.params)
 
     def pair(self, system: str, against: str) -> Pair | None:
+        """The two held against each other, or None where they were not."""
         return next((p for p in self.pairs if (p.system, p.against) == (system, against)), None)
 
 
@@ -159,6 +163,7 @@ class StudyResults(Part):
     tasks: dict[str, StudyTask]
 
     def write(self, path: Path) -> None:
+        """Write strict JSON by rename; the folder is made."""
         content = json.dumps(self.model_dump(mode="json"), indent=1, ensure_ascii=False, allow_nan=False)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_bytes(path, content.encode() + b"\n")

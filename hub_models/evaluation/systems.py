@@ -72,6 +72,7 @@ class Encoder:
         return bool(self.info.revision or (self.info.adapter_sha256 and self.info.base_revision))
 
     def is_base_of(self, other: System) -> bool:
+        """Whether ``other``'s adapter was trained on these very weights; False where a revision is unknown."""
         return (
             self.info.adapter_sha256 is None
             and self.info.revision is not None

@@ -2,14 +2,13 @@
 
 The stance paper (5.3) adds and does not mix: for the order, a weight of 0.1 equals a convex share of 0.1 / 1.1. The
 two functions differ in what they see. `fuse` sees every document, as the paper does, so a constant list tells nothing
-and counts 0. `fuse_lists` sees candidate lists, where a document that is absent counts 0 and one that was found, be it
-alone, counts 1.
+and counts 0. `fuse_candidates` sees the best of either side, where a document that is absent counts 0 and one that was
+found, be it alone, counts 1.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -47,33 +46,6 @@ def fuse(dense: ArrayLike, bm25: ArrayLike, weight: float) -> NDArray[np.float64
     return _minmax(a) + weight * _minmax(b) if weight else _minmax(a)
 
 
-def fuse_lists(dense: Mapping[str, float], bm25: Mapping[str, float], weight: float) -> dict[str, float]:
-    """Fuse two candidate lists.
-
-    Args:
-        dense: Document id to cosine, for the candidates that the dense side found.
-        bm25: Document id to BM25 score, for those that hold a term of the query.
-        weight: λ, in [0, 1]. With 0 only the dense list counts, and its order is kept exactly.
-
-    Returns:
-        Document id to fused score in [0, 1 + weight], best first, ties by id.
-
-    Raises:
-        ValueError: If a score is not finite (naming list and document), or the weight is not in [0, 1].
-    """
-    check_weight(weight)
-    for name, scores in (("dense", dense), ("bm25", bm25)):
-        for doc, score in scores.items():
-            if not math.isfinite(score):
-                raise ValueError(f"list {name!r}, document {doc!r}: got {score}, wanted a finite score")
-    a = _stretch(dense)
-    if not weight:
-        return {doc: a[doc] for doc in sorted(a, key=lambda doc: (-dense[doc], doc))}
-    b = _stretch(bm25)
-    fused = {doc: a.get(doc, 0.0) + weight * b.get(doc, 0.0) for doc in a.keys() | b.keys()}
-    return {doc: fused[doc] for doc in sorted(fused, key=lambda doc: (-fused[doc], doc))}
-
-
 def fuse_candidates(
     dense: NDArray[np.float64],
     bm25: NDArray[np.float64],
@@ -81,17 +53,21 @@ def fuse_candidates(
     of_bm25: Sequence[int],
     weight: float,
 ) -> NDArray[np.float64]:
-    """`fuse_lists` by arrays, for a large corpus: the same scores to the last bit.
+    """Fuse the scores of two lists of candidates, each stretched to [0, 1] over its own list.
 
     Args:
-        dense: float64[n_docs] cosines.
-        bm25: float64[n_docs] BM25 scores.
+        dense: float64[n_docs] cosines; only those of candidates are read.
+        bm25: float64[n_docs] BM25 scores; likewise.
         of_dense: Places of the candidates of the dense side, whose scores are finite.
         of_bm25: Places of those of the lexical side.
         weight: λ, in [0, 1].
 
     Returns:
-        float64[n_docs], ``-inf`` for a document that is no candidate; with weight 0 only the dense ones are.
+        float64[n_docs] in [0, 1 + weight]; ``-inf`` for a document that is no candidate; with weight 0 only the dense
+        ones are.
+
+    Raises:
+        ValueError: If the weight is not in [0, 1].
     """
     check_weight(weight)
     fused = np.full(len(dense), -np.inf)
@@ -111,17 +87,9 @@ def _minmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _stretched(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """`_stretch` of an array."""
+    """Scores on [0, 1]; a constant list, such as a single hit, is 1 throughout."""
     low, high = (scores.min(), scores.max()) if len(scores) else (0.0, 0.0)
     return (scores - low) / (high - low) if high > low else np.ones_like(scores)
-
-
-def _stretch(scores: Mapping[str, float]) -> dict[str, float]:
-    """Scores on [0, 1]; a constant list, such as a single hit, is 1 throughout."""
-    if not scores:
-        return {}
-    low, high = min(scores.values()), max(scores.values())
-    return {doc: (score - low) / (high - low) if high > low else 1.0 for doc, score in scores.items()}
 
 
 def check_weight(weight: object) -> None:

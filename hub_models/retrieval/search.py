@@ -100,6 +100,9 @@ class StanceSearch(TextSearch):
         Args:
             claim, stance, hybrid, instruction: As in `search`.
             with_bm25: Give the BM25 scores also where their weight is 0.
+
+        Raises:
+            ValueError: As in `search`, which looks at ``k`` besides.
         """
         check_text(claim, "claim")
         if stance not in STANCES:
@@ -190,6 +193,9 @@ class ObliqueSearch(TextSearch):
         Args:
             query, hybrid, instruction, exclude: As in `search`.
             with_bm25: Give the BM25 scores also where their weight is 0.
+
+        Raises:
+            ValueError: As in `search`, which looks at ``k`` besides.
         """
         check_text(query, "query")
         check_weight(hybrid)

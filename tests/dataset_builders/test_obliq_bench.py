@@ -116,6 +116,23 @@ def test_other_faults_say_what_to_do(tmp_path: Path) -> None:
         obliq_bench.read("math", tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"metadata": {}}, r"documents\.jsonl:1: attribute: got NoneType"),
+        ({"metadata": "gauges"}, r"documents\.jsonl:1: metadata: got str, wanted an object"),
+        ({"query": None}, r"documents\.jsonl:1: query: got NoneType"),
+        ({"querry": "x"}, "Did you mean 'query'"),
+    ],
+)
+def test_faults_of_training_documents_name_the_row(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
+    row = {"_id": "d", "text": "t", "description": "d", "query": "q", "generator": "authored"}
+    (tmp_path / "analogues/math/train").mkdir(parents=True)
+    write_jsonl(tmp_path / "analogues/math/train/documents.jsonl", [row | {"metadata": {"attribute": "a"}} | changes])
+    with pytest.raises(ValueError, match=words):
+        obliq_bench.read_train("math", tmp_path)
+
+
 @pytest.mark.parametrize("name", obliq_bench.TASKS)
 def test_the_sample_keeps_train_out_of_every_corpus(name: str) -> None:
     task = obliq_bench.read(name)

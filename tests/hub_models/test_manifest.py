@@ -2,48 +2,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
+from run_folders import fields
 
 from dataset_builders import atomic
 from hub_models.manifest import Manifest, TrainingData, is_machine_path
-
-
-def fields(**changes: Any) -> dict[str, Any]:
-    return {
-        "name": "stance-minilm-lora",
-        "status": "trained",
-        "base": "sentence-transformers/all-MiniLM-L6-v2",
-        "base_revision": "8b3219a92973c328a8e22fadcfa821b5dc75636a",
-        "base_licence": "apache-2.0",
-        "query_template": "{instruction} {claim}",
-        "prompts": {
-            "support": "Find evidence backing ",
-            "attack": "Find evidence refuting ",
-            "query": "",
-            "document": "",
-        },
-        "max_seq_length": 256,
-        "pooling": "mean",
-        "seed": 0,
-        "recipe_sha256": "a" * 64,
-        "data": [
-            {
-                "name": "sample-stance-triplets",
-                "config": "mixed_aug",
-                "sha256": "b" * 64,
-                "rows": 4800,
-                "licence": "cc-by-4.0",
-                "source": "sample",
-            }
-        ],
-        "adapter_sha256": "c" * 64,
-        "steps": 300,
-        "train_loss": 1.25,
-        "versions": {"python": "3.11.9", "torch": "2.13.0"},
-        **changes,
-    }
 
 
 def test_what_is_written_is_read_back_and_bytes_repeat(tmp_path: Path) -> None:

@@ -98,3 +98,11 @@ def test_every_command_that_the_code_names_is_there(refused) -> None:
     assert len(named) > 10
     for name, words in named:
         assert refused(name, words.split(), False) == "", words
+
+
+@pytest.mark.parametrize("name", ["-m dataset_builders", "-m hub_models"])
+def test_the_readme_lists_every_command(name: str) -> None:
+    page = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    listed = re.search(rf"`python {name} (\w[\w-]*(?: \| \w[\w-]*)+)`", page)
+    assert listed is not None
+    assert sorted(listed[1].split(" | ")) == sorted(typer.main.get_command(APPS[name]).commands)

@@ -57,3 +57,14 @@ def test_committed_runs_beside_the_dense_one_are_whole(path: Path) -> None:
 @pytest.mark.parametrize("table", [levers_table, levers_errors])
 def test_the_tables_of_the_page_are_those_of_the_files(table) -> None:
     assert "\n".join(table()) in (FOLDER / "README.md").read_text()
+
+
+def test_the_choice_by_query_did_what_the_page_says() -> None:
+    (task,) = Results.read(FOLDER / "levers" / "quickstart-on-sample" / "results.json").tasks.values()
+    found = task.run(*LEVERS["BM25, auto"]).diagnostics["lambda"]
+    page = " ".join((FOLDER / "README.md").read_text().split())
+    assert f"would gain {100 * (found['oracle'] - found['fixed']):.1f} points of P@R over the best fixed λ" in page
+    auto = found["auto_minus_fixed"]
+    assert (
+        f"auto is better by {auto['delta']:+.3f} [{auto['low']:+.3f}, {auto['high']:+.3f}]".replace("0.", ".") in page
+    )

@@ -13,7 +13,6 @@ from benchmarks.ablation_loop import ablation_metrics
 from dataset_builders.instructions import STANCE_WORDS, UNSEEN, Instruction
 from dataset_builders.sources import load
 from hub_models.evaluation import ablation as module
-from hub_models.evaluation import systems
 from hub_models.evaluation.ablation import ABLATION_METRICS, Ablation, ablate, deletions, reliance, word_deltas
 from hub_models.evaluation.ablation_results import read_ablation
 from hub_models.evaluation.figures import draw
@@ -244,20 +243,6 @@ def test_equal_texts_of_two_documents_are_encoded_once():
 @pytest.fixture
 def tasks(tmp_path):
     return load_tasks(["mine-stance"], write_short_form(tmp_path / "mine.jsonl", 2), "test")
-
-
-@pytest.fixture
-def encoded(monkeypatch):
-    """Every text that reaches the one encoding place."""
-    texts: list[str] = []
-    real = systems.encode_corpus
-
-    def count(batch, model, **kwargs):
-        texts.extend(batch)
-        return real(batch, model, **kwargs)
-
-    monkeypatch.setattr(systems, "encode_corpus", count)
-    return texts
 
 
 def test_an_evaluation_adds_the_metrics_to_the_dense_run_of_model_and_baseline(tasks, tmp_path):

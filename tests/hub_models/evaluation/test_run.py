@@ -26,20 +26,6 @@ def tasks(tmp_path):
     return load_tasks(["mine-stance"], write_short_form(tmp_path / "mine.jsonl"), "test")
 
 
-@pytest.fixture
-def encoded(monkeypatch):
-    """Every text that reaches the one encoding place, in order."""
-    texts: list[str] = []
-    real = systems.encode_corpus
-
-    def counting(batch, model, **kwargs):
-        texts.extend(batch)
-        return real(batch, model, **kwargs)
-
-    monkeypatch.setattr(systems, "encode_corpus", counting)
-    return texts
-
-
 # -- tasks ---------------------------------------------------------------------------------------------------------
 
 

@@ -71,14 +71,12 @@ def test_the_interval_covers_the_truth_about_as_often_as_it_says():
     assert 0.89 <= hits / 400 <= 0.98
 
 
-def test_one_seed_gives_one_answer_in_any_block_size(monkeypatch):
+def test_one_seed_gives_one_answer():
     differences, units = _clustered()
     assert paired_difference(differences, units, seed=3) == paired_difference(differences, units, seed=3)
     assert paired_difference(differences, units, seed=3) != paired_difference(differences, units, seed=4)
-    monkeypatch.setattr("hub_models.evaluation.significance._BLOCK", 4_000)
-    blocked = paired_difference(differences, units, seed=3)
-    monkeypatch.undo()
-    assert blocked == paired_difference(differences, units, seed=3)
+    found = paired_difference(np.arange(-2.0, 8.0), list("abcdefghij"), seed=3)
+    assert (found.low, found.high, found.p) == pytest.approx((0.7, 4.3, 444 / 10_001), abs=1e-12)
 
 
 def test_several_metrics_get_what_each_gets_alone():

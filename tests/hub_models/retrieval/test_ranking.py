@@ -1,4 +1,4 @@
-"""Choosing and fusing candidates of a large corpus, against a full sort and the fusion of dictionaries."""
+"""Choosing and fusing candidates of a large corpus, against a full sort and the definition."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hub_models.retrieval import ranking
-from hub_models.retrieval.fusion import fuse_candidates, fuse_lists
+from hub_models.retrieval.fusion import fuse_candidates
 from hub_models.retrieval.ranking import Documents
+from tests.candidate_lists import fuse_lists
 
 # Few values: ties everywhere.
 scores = st.lists(st.sampled_from([-np.inf, -1.0, 0.0, 0.25, 0.5, 1.0]), min_size=1, max_size=60)
@@ -37,15 +38,18 @@ def test_a_sample_of_the_scores_spares_most_of_them():
     assert len(ranking._promising(values, 10_000)) == len(values)
 
 
-lists = st.dictionaries(st.integers(0, 9), st.floats(-1, 1).map(lambda x: round(x, 2)), max_size=10)
+lists = st.dictionaries(st.sampled_from("abcdefghij"), st.floats(-1, 1).map(lambda x: round(x, 2)), max_size=10)
 
 
 @given(lists, lists, st.sampled_from([0.0, 0.1, 1.0]))
-def test_candidates_are_fused_as_dictionaries_are(dense, bm25, weight):
-    arrays = [np.array([found.get(i, -7.0) for i in range(10)]) for found in (dense, bm25)]
-    fused = fuse_candidates(*arrays, list(dense), list(bm25), weight)
-    expected = fuse_lists({str(i): s for i, s in dense.items()}, {str(i): s for i, s in bm25.items()}, weight)
-    assert {str(i): s for i, s in enumerate(fused) if s > -np.inf} == expected
+def test_candidates_are_fused_as_the_definition_says(dense, bm25, weight):
+    def stretched(found):
+        low, high = min(found.values(), default=0), max(found.values(), default=0)
+        return {i: (s - low) / (high - low) if high > low else 1.0 for i, s in found.items()}
+
+    a, b = stretched(dense), stretched(bm25) if weight else {}
+    expected = {i: a.get(i, 0.0) + weight * b.get(i, 0.0) for i in a.keys() | b.keys()}
+    assert fuse_lists(dense, bm25, weight) == expected
 
 
 def test_a_weight_of_candidates_is_a_number_from_zero_to_one():

@@ -14,9 +14,10 @@ from hub_models.corpus import encode_corpus
 from hub_models.encoder import load
 from hub_models.retrieval import ranking as module
 from hub_models.retrieval.dense import DenseIndex
-from hub_models.retrieval.fusion import fuse, fuse_lists
+from hub_models.retrieval.fusion import fuse
 from hub_models.retrieval.levers import Levers
 from hub_models.retrieval.search import Hit, StanceSearch
+from tests.candidate_lists import fuse_lists
 from tests.hub_models.evaluation.helpers import write_run
 from tests.hub_models.retrieval.test_adaptive import fitted
 

@@ -1,0 +1,48 @@
+"""``accelerate launch … sharded_run.py RECIPE OUT [STEP]``: train sharded on CPUs; with STEP, die by SIGKILL there.
+
+accelerate shards on accelerators alone: it is told that processes on CPUs, joined by gloo, are such. Each writes what
+it holds of the model after a step to ``OUT.rank{r}.json``.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch.distributed as dist
+from accelerate import PartialState
+from accelerate.utils import DistributedType
+from torch.distributed.fsdp import FSDPModule
+
+from hub_models import training
+from hub_models.recipe import load_recipe
+
+recipe, out = load_recipe(sys.argv[1]), Path(sys.argv[2])
+last = int(sys.argv[3]) if len(sys.argv) > 3 else None
+os.environ["ACCELERATE_TORCH_DEVICE"] = "cpu"
+PartialState._prepare_backend = lambda *_, **__: ("gloo", DistributedType.MULTI_GPU)
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+
+
+class Watched(training.AdapterCheck):
+    def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+        if state.global_step == 1:
+            parameters = list(model.parameters())
+            share = sum(p.to_local().numel() for p in parameters) / sum(p.numel() for p in parameters)
+            units = sorted(type(module).__name__ for module in model.modules() if isinstance(module, FSDPModule))
+            record = {"world_size": dist.get_world_size(), "share": share, "units": units}
+            out.with_name(f"{out.name}.rank{rank}.json").write_text(json.dumps(record))
+        if state.global_step == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+        super().on_step_end(args, state, control)
+
+
+training.AdapterCheck = Watched  # type: ignore[misc]
+logging.basicConfig(format="%(message)s", level=logging.INFO if rank == 0 else logging.ERROR)
+training.train(recipe, out)
