@@ -22,8 +22,8 @@ from dataset_builders.folder import shards
 from dataset_builders.oblique.read import ALL
 from dataset_builders.text import did_you_mean
 from hub_models.adapter import add_lora
-from hub_models.encoder import loading
 from hub_models.hub_cache import ensure_base
+from hub_models.model_files import loading
 from hub_models.recipe import DataEntry, Recipe
 
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}

@@ -38,11 +38,11 @@ from dataset_builders.atomic import write_text
 from dataset_builders.lock import locked
 from hub_models import sharding, trained_claims, training_data
 from hub_models.adapter import attach_lora
+from hub_models.base import load_base, prompts
 from hub_models.batching import DistinctClaimBatchSampler
 from hub_models.buckets import BucketedMultipleNegativesRankingLoss
 from hub_models.cards import write_card
 from hub_models.dropout import cheapen
-from hub_models.encoder import load_base, missing_files, prompts, runs_own_code
 from hub_models.manifest import (
     ADAPTER_NAME,
     FILE_NAME,
@@ -51,6 +51,7 @@ from hub_models.manifest import (
     check_adapter,
     is_machine_path,
 )
+from hub_models.model_files import missing_files, runs_own_code
 from hub_models.recipe import Recipe
 from hub_models.release import PROBE_TEXTS, GateError, gate, probe
 from hub_models.training_data import TrainingSet

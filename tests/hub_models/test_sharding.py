@@ -21,11 +21,11 @@ from torch.distributed.tensor import DTensor
 
 from hub_models import sharding, training
 from hub_models.adapter import attach_lora
-from hub_models.encoder import load_base
+from hub_models.base import load_base
 from hub_models.manifest import Manifest
 from hub_models.training import train
-from tests.hub_models.test_training import adapter, recipe
 from tests.tiny import tiny
+from tests.training_runs import adapter, recipe
 
 ROOT = Path(__file__).parents[2]
 
