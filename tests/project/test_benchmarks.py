@@ -85,14 +85,16 @@ def test_the_page_marks_what_misses_and_what_is_not_measured(tmp_path: Path) -> 
         measure.row("one", 1.0, 30.0, ">= 20", against="x", share=0.5, share_of="the rate"),
         measure.row("two", 3.0, 1.0, "<= 1.1", against="y", note="of few."),
         measure.row("three", None, 1.0, "<= 1.1", against="z"),
+        measure.row("four", 1.0, None, "<= 1.1", against="z"),
     ]
     kept = {"seconds": 1, "machine": {"cores": 2}, "versions": {"numpy": "2"}, "rows": rows}
     (tmp_path / "graph.json").write_text(json.dumps(kept))
     page = runner.page(tmp_path).splitlines()
     assert "| one | x | 1 s | 30 s | 30 | ≥ 20 | ✓ |" in page
     assert "| two | y | 3 s | 1 s | 3 | ≤ 1.1 | **✗** |" in page
-    assert "| three | z | n/a | 1 s | n/a | ≤ 1.1 |  |" in page
-    assert "| paired bootstrap | | n/a | n/a | n/a | | |" in page
+    assert "| three | z | n/a | 1 s | n/a | ≤ 1.1 | **✗** |" in page  # it never got there
+    assert "| four | z | 1 s | n/a | n/a | ≤ 1.1 | not run |" in page
+    assert "| paired bootstrap | | n/a | n/a | n/a | | not run |" in page
     assert "- one: 50% of the rate." in page and "- two: of few." in page
     assert "- graph: cores 2" in page and "- graph: numpy 2" in page
     assert runner._missing(tmp_path) == [name for name in runner.SCRIPTS if name != "graph"]
