@@ -24,7 +24,7 @@ SIZES = {
 }
 OF_A_MODEL = {
     "hybrid": ["--documents", "60", "--width", "384", "--queries", "3"],
-    "evaluation": ["--claims", "2", "--documents", "0"],
+    "evaluation": ["--encoded", "1", "--claims", "2", "--documents", "0"],
     "ablation": ["--claims", "1"],
     "startup": ["--commands", "1"],
 }
