@@ -74,7 +74,7 @@ def test_a_ratio_is_read_by_its_bound() -> None:
 def test_calls_take_turns_and_the_first_turn_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[str] = []
     clock = iter(range(1, 100))
-    monkeypatch.setattr(measure, "seconds", lambda call: call() or next(clock))
+    monkeypatch.setattr(measure, "seconds", lambda call, _: call() or next(clock))
     took = measure.in_turns({"a": lambda: called.append("a"), "b": lambda: called.append("b")}, 3)
     assert "".join(called) == "baabbaab"
     assert took == {"a": 6, "b": 5}  # of the turns 3 4, 6 5, 7 8
