@@ -33,6 +33,7 @@ from sentence_transformers import SentenceTransformer, SentenceTransformerTraine
 from sentence_transformers.sentence_transformer.losses import CachedMultipleNegativesRankingLoss
 from sentence_transformers.sentence_transformer.modules import Pooling
 from transformers import ProgressCallback, TrainerCallback
+from transformers.integrations.deepspeed import unset_hf_deepspeed_config
 
 from dataset_builders.atomic import write_text
 from dataset_builders.lock import locked
@@ -155,6 +156,7 @@ def _trained(
 ) -> SentenceTransformer:
     """The trained model in one piece; of a sharded run, the base loaded anew with the gathered adapter in it."""
     if sharding.is_wanted():
+        unset_hf_deepspeed_config()  # else transformers would shard what it loads, and wait for the other processes
         model = _untrained(recipe, rows, "cpu")
         sharding.load_adapter(model, weights)
         return model
