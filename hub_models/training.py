@@ -42,6 +42,7 @@ from hub_models.buckets import BucketedMultipleNegativesRankingLoss
 from hub_models.cards import write_card
 from hub_models.dropout import cheapen
 from hub_models.encoder import load_base, missing_files, prompts, runs_own_code
+from hub_models.lora_forward import hasten
 from hub_models.manifest import (
     ADAPTER_NAME,
     FILE_NAME,
@@ -112,6 +113,7 @@ def _train(run: Path, recipe: Recipe, rows: TrainingSet, batch: int, state: Part
     attach_lora(model, recipe)
     if model.device.type == "cpu":
         cheapen(model)
+        hasten(model)
     arguments = _arguments(recipe, partial, batch, math.ceil(steps), sampler)
     trainer = _Trainer(
         model=model,
