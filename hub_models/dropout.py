@@ -23,7 +23,8 @@ class CheapDropout(nn.Dropout):
             return input
         words = torch.empty(-(-input.numel() * _BITS // 64), dtype=torch.int64).random_(-(2**63), None)
         bits = words.view(torch.int16)[: input.numel()].view(input.shape)
-        kept = bits > dropped - _VALUES // 2 - 1
+        # As int16, not bool: of comparisons and conversions only those between numbers are vectorised.
+        kept = torch.gt(bits, dropped - _VALUES // 2 - 1, out=torch.empty_like(bits))
         scaled: Tensor = input * kept.to(input.dtype).mul_(_VALUES / max(1, _VALUES - dropped))
         return scaled
 

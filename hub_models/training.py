@@ -44,6 +44,7 @@ from hub_models.batching import DistinctClaimBatchSampler
 from hub_models.buckets import BucketedMultipleNegativesRankingLoss
 from hub_models.cards import write_card
 from hub_models.dropout import cheapen
+from hub_models.lora_forward import hasten
 from hub_models.manifest import (
     ADAPTER_NAME,
     FILE_NAME,
@@ -115,6 +116,8 @@ def _train(run: Path, recipe: Recipe, rows: TrainingSet, batch: int, state: Part
     model = _untrained(recipe, rows, "cpu" if sharded else None)  # one device may be too small for all of it
     if not torch.accelerator.is_available():
         cheapen(model)
+        if not sharded:  # it would hold every frozen weight whole
+            hasten(model)
     arguments = _arguments(recipe, partial, batch, math.ceil(steps), sampler)
     trainer = _Trainer(
         model=model,
