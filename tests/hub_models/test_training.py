@@ -106,8 +106,8 @@ def test_what_stood_there_comes_back_if_the_swap_fails(tmp_path: Path, monkeypat
 
 
 def test_a_base_that_gives_nan_is_not_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(made: Recipe) -> SentenceTransformer:
-        model = load_base(made)
+    def broken(made: Recipe, **device: Any) -> SentenceTransformer:
+        model = load_base(made, **device)
         next(model.parameters()).data.fill_(float("nan"))
         return model
 
