@@ -4,8 +4,8 @@ The sample's test split with every query that `evaluate_model` asks: the 30 inst
 gives per-query values, slices, diagnostics and files; theirs the means of their metrics. First some of the claims,
 encoded by each side; then all of them with a model that remembers its vectors, so that the rest of the work shows. At
 last 2,048 documents with a baseline's results to compare with, once, against the encoding of the distinct texts alone.
-MiniLM on the CPU; loading and figures are left out of all. The clock is the processor's: what else a machine does takes
-more of these minutes than the sides differ by.
+MiniLM on the CPU; loading and figures are left out of all. The clock is the processor's: what else a machine does
+takes more of these minutes than the sides differ by.
 """
 
 from __future__ import annotations
