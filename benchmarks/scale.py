@@ -333,7 +333,8 @@ def draw(points: list[dict[str, Any]], rows: list[dict[str, Any]], folder: Path)
             panel.grid(alpha=0.2)
         figure.suptitle(
             f"Left of the dashed line ({ENCODED:,}) vectors are MiniLM's, right of it they are SYNTHETIC (clustered); "
-            f"texts are drawn words throughout.\nSlopes from {FITTED_FROM:,} on (encoding: up to it); 1 is linear growth.",
+            "texts are drawn words throughout.\n"
+            f"Slopes from {FITTED_FROM:,} on (encoding: up to it); 1 is linear growth.",
             fontsize=8,
         )
         save(figure, folder, "scale")
