@@ -144,7 +144,35 @@ def page(folder: Path) -> str:
     lines += ["", "Share of what this machine can do:", "", *shares] if shares else []
     notes = [f"- {row['name']}: {row['note']}" for row in _rows(found) if "note" in row]
     lines += ["", "Notes:", "", *notes] if notes else []
+    grown = folder / "scale.json"
+    if grown.exists():
+        found["scale"] = json.loads(grown.read_text())
+        lines += _growth(found["scale"]["points"])
     return "\n".join([*lines, *_where(found)]) + "\n"
+
+
+def _growth(points: list[dict[str, Any]]) -> list[str]:
+    from benchmarks.scale import ENCODED, FITTED_FROM, fitted  # which writes this page when it is done
+
+    return [
+        "",
+        "## Growth",
+        "",
+        "Written by `make scale`: time and memory from a thousand to a million documents, or triplets, each point",
+        "in a process of its own on one core. A slope is that of log(value) over log(documents) from",
+        f"{FITTED_FROM:,} on (encoding: up to it): 1 is linear growth, the bound is on what would not scale. Texts",
+        f"are drawn words throughout; above {ENCODED:,} documents, and for all queries, vectors are synthetic.",
+        "",
+        "![Time and memory over the number of documents](figures/scale.png)",
+        "",
+        "| what | slope | bound | | at the largest size |",
+        "|---|---|---|---|---|",
+        *(
+            f"| {row['name']} | {_number(row['ours'])} | {row['bound'].replace('<=', '≤')} | {_mark(row)} "
+            f"| {_number(row['there'], ' ' + row['there_unit'])} of {row['most']:,} |"
+            for row in fitted(points)
+        ),
+    ]
 
 
 def _rows(found: dict[str, Any]) -> list[dict[str, Any]]:
