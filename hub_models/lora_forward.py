@@ -1,7 +1,7 @@
 """The training pass of LoRA layers under autocast on a CPU: peft's, with fewer passes over memory.
 
-In each pass peft has the frozen weight cast, and the input twice, once of them after dropout in float32; then it scales
-and adds what the adapter gives over the whole output. Here the frozen weight is cast once for all, the input once and
+In each pass peft has the frozen weight cast, and the input twice, once of them after dropout in float32; what the
+adapter gives is scaled and added over the whole width. Here the frozen weight is cast once for all, the input once and
 before dropout, the narrow inner product is scaled, and the outer one is added as it is made.
 """
 
@@ -32,7 +32,7 @@ class _Forward:
             self._frozen = base.weight.to(rows.dtype), None if base.bias is None else base.bias.to(rows.dtype)
         inner = layer.lora_A[name](layer.lora_dropout[name](rows)) * layer.scaling[name]
         result = torch.addmm(nn.functional.linear(rows, *self._frozen), inner, layer.lora_B[name].weight.T)
-        return result.unflatten(0, x.shape[:-1])
+        return result.view(*x.shape[:-1], -1)
 
 
 def hasten(model: nn.Module) -> None:
