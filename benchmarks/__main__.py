@@ -37,6 +37,8 @@ SCRIPTS = {
 }
 """What there is to run, in this order, and what each is about."""
 RESULTS = Path(__file__).resolve().parent / "results"
+TOUGHNESS = Path(__file__).with_name("toughness.md")
+"""The page's last section, kept by hand."""
 PACKAGES = (
     "numpy", "scipy", "scikit-learn", "faiss-cpu", "bm25s", "rank-bm25", "torch", "transformers", "peft",
     "sentence-transformers", "mteb", "datasets", "pyarrow",
@@ -140,7 +142,7 @@ def page(folder: Path) -> str:
     lines += ["", "Share of what this machine can do:", "", *shares] if shares else []
     notes = [f"- {row['name']}: {row['note']}" for row in _rows(found) if "note" in row]
     lines += ["", "Notes:", "", *notes] if notes else []
-    return "\n".join([*lines, *_where(found)]) + "\n"
+    return "\n".join([*lines, *_where(found), "", TOUGHNESS.read_text(encoding="utf-8")])
 
 
 def _rows(found: dict[str, Any]) -> list[dict[str, Any]]:
