@@ -49,7 +49,7 @@ screenshots: $(VENV)/.installed-dev ## draw the README's pictures of the Space, 
 rehearse: $(VENV)/.installed-dev ## release everything to a Hub on this machine and run every snippet as a stranger would
 	@PYTHONPATH=. $(BIN)/python -m tests.hub.rehearsal
 
-scale: $(VENV)/.installed ## how time and memory grow from 10^3 to 10^6 documents, on one core; resumes
+scale: $(VENV)/.installed-dev ## how time and memory grow from 10^3 to 10^6 documents, on one core; resumes
 	@$(BIN)/python -m benchmarks.scale
 
 bench: $(VENV)/.installed-dev ## speed and memory against what one would write instead; BENCH="graph bootstrap" runs some anew

@@ -36,6 +36,7 @@ SCRIPTS = {
     "startup": "imports and --help",
 }
 """What there is to run, in this order, and what each is about."""
+MISSED, NOT_RUN = "**✗**", "not run"
 RESULTS = Path(__file__).resolve().parent / "results"
 TOUGHNESS = Path(__file__).with_name("toughness.md")
 """The page's last section, kept by hand."""
@@ -54,7 +55,7 @@ def main() -> int:
             parser.error(f"got {name!r}, wanted all, or of {', '.join(SCRIPTS)}.{did_you_mean(name, SCRIPTS)}")
     failed = [name for name in names or _missing(RESULTS) if not run(name, RESULTS)]
     write_text(Path(__file__).with_name("README.md"), page(RESULTS))
-    missed = [row["name"] for rows in _read(RESULTS).values() for row in rows["rows"] if not _met(row)]
+    missed = [row["name"] for rows in _read(RESULTS).values() for row in rows["rows"] if _mark(row) == MISSED]
     for what, found in (("failed", failed), ("not within the bound", missed)):
         if found:
             print(f"{what}: {', '.join(found)}", file=sys.stderr)
@@ -112,12 +113,15 @@ def _read(folder: Path) -> dict[str, Any]:
     return found
 
 
-def _met(row: dict[str, Any]) -> bool:
-    return row["ratio"] is None or holds(row["ratio"], row["bound"])
+def _mark(row: dict[str, Any]) -> str:
+    """The last cell: a bound is missed too where the opponent has a figure and ours never came to one."""
+    if row["theirs"] is None:
+        return NOT_RUN
+    return "✓" if row["ratio"] is not None and holds(row["ratio"], row["bound"]) else MISSED
 
 
 def page(folder: Path) -> str:
-    """The Markdown page of all results. What has none stands as ``n/a``, what misses its bound is marked."""
+    """The Markdown page of all results: what has none stands as ``n/a``, not run; what misses its bound is marked."""
     found = _read(folder)
     lines = [
         "# Speed and memory",
@@ -126,14 +130,14 @@ def page(folder: Path) -> str:
         "opponent take turns in one process (memory and imports: processes of their own), medians of five or more",
         "where no note says otherwise. A bound of at least (≥) is on how many times ours is better, one of at most",
         "(≤) on what ours takes of theirs; where `against` is a time or a size, it is the limit itself. **✗** marks a",
-        "row that misses its bound.",
+        "row that misses its bound, or whose own side never came to a figure (n/a).",
         "",
         "| what | against | ours | theirs | ratio | bound | |",
         "|---|---|---|---|---|---|---|",
     ]
     for name, about in SCRIPTS.items():
         rows = found[name]["rows"] if name in found else []
-        lines += [_line(row) for row in rows] or [f"| {about} | | n/a | n/a | n/a | | |"]
+        lines += [_line(row) for row in rows] or [f"| {about} | | n/a | n/a | n/a | | {NOT_RUN} |"]
     shares = [f"- {row['name']}: {row['share']:.0%} of {row['share_of']}." for row in _rows(found) if "share" in row]
     for row in _rows(found):
         if "matmul_share" in row:
@@ -142,7 +146,35 @@ def page(folder: Path) -> str:
     lines += ["", "Share of what this machine can do:", "", *shares] if shares else []
     notes = [f"- {row['name']}: {row['note']}" for row in _rows(found) if "note" in row]
     lines += ["", "Notes:", "", *notes] if notes else []
+    grown = folder / "scale.json"
+    if grown.exists():
+        found["scale"] = json.loads(grown.read_text())
+        lines += _growth(found["scale"]["points"])
     return "\n".join([*lines, *_where(found), "", TOUGHNESS.read_text(encoding="utf-8")])
+
+
+def _growth(points: list[dict[str, Any]]) -> list[str]:
+    from benchmarks.scale import ENCODED, FITTED_FROM, fitted  # which writes this page when it is done
+
+    return [
+        "",
+        "## Growth",
+        "",
+        "Written by `make scale`: time and memory from a thousand to a million documents, or triplets, each point",
+        "in a process of its own on one core. A slope is that of log(value) over log(documents) from",
+        f"{FITTED_FROM:,} on (encoding: up to it): 1 is linear growth, the bound is on what would not scale. Texts",
+        f"are drawn words throughout; above {ENCODED:,} documents, and for all queries, vectors are synthetic.",
+        "",
+        "![Time and memory over the number of documents](figures/scale.png)",
+        "",
+        "| what | slope | bound | | at the largest size |",
+        "|---|---|---|---|---|",
+        *(
+            f"| {row['name']} | {_number(row['ours'])} | {row['bound'].replace('<=', '≤')} | {_mark(row)} "
+            f"| {_number(row['there'], ' ' + row['there_unit'])} of {row['most']:,} |"
+            for row in fitted(points)
+        ),
+    ]
 
 
 def _rows(found: dict[str, Any]) -> list[dict[str, Any]]:
@@ -153,8 +185,7 @@ def _line(row: dict[str, Any]) -> str:
     bound = row["bound"].replace(">=", "≥").replace("<=", "≤")
     unit = f" {row['unit']}" if row.get("unit") else ""
     ours, theirs = (_number(row[key], unit) for key in ("ours", "theirs"))
-    mark = "" if row["ratio"] is None else "✓" if _met(row) else "**✗**"
-    cells = [row["name"], row.get("against", ""), ours, theirs, _number(row["ratio"]), bound, mark]
+    cells = [row["name"], row.get("against", ""), ours, theirs, _number(row["ratio"]), bound, _mark(row)]
     return f"| {' | '.join(cells)} |"
 
 

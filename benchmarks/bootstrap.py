@@ -29,7 +29,7 @@ def main() -> None:
         return interval(one, other, asked.resamples, LEVEL, 0)
 
     gap = float(np.abs(np.subtract(ours(), theirs())).max())
-    took = in_turns({"ours": ours, "theirs": theirs}, asked.repeats)
+    took = in_turns({"ours": ours, "theirs": theirs}, 5 * asked.repeats)  # a turn takes a moment
     what = f"{asked.resamples:,} x {asked.units}"
     scipy = "scipy.stats.bootstrap"
     report(

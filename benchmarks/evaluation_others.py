@@ -1,11 +1,14 @@
-"""The same queries and documents measured by sentence-transformers' evaluator and by mteb: the opponents."""
+"""The same queries and documents measured by sentence-transformers' evaluator and by mteb: the opponents. And a model
+that takes the encoding out of the measurement, for all sides alike."""
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import mteb
 import numpy as np
+import torch
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.evaluation import InformationRetrievalEvaluator
@@ -14,6 +17,24 @@ from dataset_builders.stance.data import StanceData
 from hub_models.evaluation.metrics import STANCE_BIT
 from hub_models.evaluation.stance import Judgements, Query
 from hub_models.evaluation.tasks import StanceRetrieval
+
+
+class Remembering(SentenceTransformer):
+    """A model that encodes a text once in its life: later calls cost nothing, whoever makes them."""
+
+    @classmethod
+    def of(cls, model: SentenceTransformer) -> Remembering:
+        """The same model, which goes on encoding by itself."""
+        other = copy.copy(model)
+        other.__class__, other.vectors = cls, {}
+        return other
+
+    def encode(self, inputs: Any, **options: Any) -> Any:
+        new = [text for text in dict.fromkeys(inputs) if text not in self.vectors]
+        if new:
+            self.vectors.update(zip(new, super().encode(new, show_progress_bar=False), strict=True))
+        found = np.stack([self.vectors[text] for text in inputs])
+        return torch.from_numpy(found) if options.get("convert_to_tensor") else found
 
 
 def by_sentence_transformers(model: SentenceTransformer, judged: Judgements, queries: list[Query]) -> Any:

@@ -37,20 +37,26 @@ def arguments(description: str | None, **sizes: int) -> argparse.Namespace:
     return parser.parse_args()
 
 
-def seconds(call: Callable[[], Any]) -> float:
-    """Wall-clock seconds of one call, garbage of earlier ones swept away first."""
+def seconds(call: Callable[[], Any], clock: Callable[[], float] = time.perf_counter) -> float:
+    """Seconds of one call, by the wall clock or another, garbage of earlier ones swept away first."""
     gc.collect()
-    start = time.perf_counter()
+    start = clock()
     call()
-    return time.perf_counter() - start
+    return clock() - start
 
 
-def in_turns(calls: Mapping[str, Callable[[], Any]], repeats: int, *, warm: bool = True) -> dict[str, float]:
+def in_turns(
+    calls: Mapping[str, Callable[[], Any]],
+    repeats: int,
+    *,
+    warm: bool = True,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, float]:
     """Median seconds of each call. They take turns, in an order that is reversed each time; the first warms up."""
     found: dict[str, list[float]] = {name: [] for name in calls}
     for turn in range(repeats + warm):
         for name in list(calls)[:: 1 if turn % 2 else -1]:
-            took = seconds(calls[name])
+            took = seconds(calls[name], clock)
             if turn >= warm:
                 found[name].append(took)
     return {name: statistics.median(times) for name, times in found.items()}

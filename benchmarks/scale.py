@@ -1,8 +1,9 @@
 """How time and memory grow from a thousand to a million documents, or triplets: ``python -m benchmarks.scale``.
 
 Each point is measured in a process of its own, whose memory is its own then: the most that it had at a time, less what
-it had once everything was imported. Points stand in ``benchmarks/results/scale_points.json`` as soon as they are
-measured and are not measured twice; delete the file to begin anew.
+it had once everything was imported. Points stand in ``benchmarks/results/scale.json`` as soon as they are measured and
+are not measured twice, unless the machine or a library is another one now; delete the file to begin anew. Figure and
+table go into ``benchmarks/README.md``. Some ten minutes on one idle core, and 4 GB of memory.
 
 Texts are made of the sample's words, as often as they are there. Up to 10,000 documents their vectors are those of
 all-MiniLM-L6-v2; above, and for all queries beside them, they are drawn: clusters of a thousand, 384 dimensions.
@@ -24,11 +25,12 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import __main__ as table
 from benchmarks.measure import ROOT, child, memory, peak_memory, report
 from benchmarks.synthetic import clustered
 from dataset_builders.atomic import write_text
 
-POINTS = ROOT / "benchmarks" / "results" / "scale_points.json"
+POINTS = ROOT / "benchmarks" / "results" / "scale.json"
 FIGURES = ROOT / "benchmarks" / "figures"
 SIZES = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
 FITTED_FROM = 10_000  # below, fixed costs hide how a thing grows
@@ -52,21 +54,33 @@ def main() -> None:
         print(json.dumps(measured(asked.point[0], int(asked.point[1])), allow_nan=False))
         return
     os.environ.update({f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")})
-    points = json.loads(asked.points.read_text()) if asked.points.exists() else []
+    kept = {"machine": table.machine(), "versions": table.versions(), "points": found_before(asked.points)}
+    points = kept["points"]
     there = {(p["stage"], p["n"]) for p in points}
     for n in SIZES:  # vectors that are gone are made anew where they are still wanted
         if not encoded_file(n).exists() and not {("dense", n), ("hybrid", n)} <= there:
-            points = [p for p in points if (p["stage"], p["n"]) != ("encoding", n)]
+            points[:] = [p for p in points if (p["stage"], p["n"]) != ("encoding", n)]
             there.discard(("encoding", n))
     for n in (n for n in SIZES if n <= asked.most):
         for stage in (s for s in STAGES if (s, n) not in there and (s != "encoding" or n <= ENCODED)):
             points.append({"stage": stage, "n": n, **in_a_child(stage, n)})
             print(json.dumps(points[-1], allow_nan=False), file=sys.stderr, flush=True)
             asked.points.parent.mkdir(parents=True, exist_ok=True)
-            write_text(asked.points, json.dumps(points, indent=1, allow_nan=False) + "\n")
+            write_text(asked.points, json.dumps(kept, indent=1, allow_nan=False) + "\n")
     rows = fitted(points)
     report(rows, asked.out)
     draw(points, rows, asked.figures)
+    if asked.points == POINTS:
+        write_text(ROOT / "benchmarks" / "README.md", table.page(table.RESULTS))
+
+
+def found_before(file: Path) -> list[dict[str, Any]]:
+    """The points of ``file``, if this machine measured them with these libraries."""
+    if not file.exists():
+        return []
+    kept = json.loads(file.read_text())
+    now = table.machine() | {"date": kept["machine"]["date"]}
+    return list(kept["points"]) if (kept["machine"], kept["versions"]) == (now, table.versions()) else []
 
 
 def in_a_child(stage: str, n: int) -> dict[str, Any]:
@@ -260,8 +274,10 @@ STAGES: dict[str, Callable[[], Callable[[int, Times], None]]] = {
 
 
 def slope(sizes: list[int], values: list[float]) -> float | None:
-    """Least-squares slope of log(value) over log(n), over the points from `FITTED_FROM` on, if there are two."""
-    kept = [(n, v) for n, v in zip(sizes, values, strict=True) if n >= FITTED_FROM and v > 0]
+    """Least-squares slope of log(value) over log(n), if there are two points: those from `FITTED_FROM` on, or all of
+    what is not measured beyond it."""
+    start = FITTED_FROM if max(sizes) > FITTED_FROM else 0
+    kept = [(n, v) for n, v in zip(sizes, values, strict=True) if n >= start and v > 0]
     if len(kept) < 2:
         return None
     n, v = np.log(np.array(kept, np.float64)).T
@@ -287,7 +303,7 @@ def fitted(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
     rows = []
     for (what, unit), (sizes, values) in series(points).items():
         found = slope(sizes, values)
-        name = f"growth of {what}, {'time' if unit == 's' else 'memory'}"
+        name = f"{what}, {'time' if unit == 's' else 'memory'}"
         row = {"name": name, "against": "linear growth", "ours": found and round(found, 3), "theirs": 1.0}
         row |= {"unit": "log-log slope", "ratio": row["ours"], "bound": BOUND}
         rows.append(row | {"most": sizes[-1], "there": values[-1], "there_unit": unit})
@@ -317,7 +333,8 @@ def draw(points: list[dict[str, Any]], rows: list[dict[str, Any]], folder: Path)
             panel.grid(alpha=0.2)
         figure.suptitle(
             f"Left of the dashed line ({ENCODED:,}) vectors are MiniLM's, right of it they are SYNTHETIC (clustered); "
-            f"texts are drawn words throughout.\nSlopes from {FITTED_FROM:,} on; 1 is linear growth.",
+            "texts are drawn words throughout.\n"
+            f"Slopes from {FITTED_FROM:,} on (encoding: up to it); 1 is linear growth.",
             fontsize=8,
         )
         save(figure, folder, "scale")

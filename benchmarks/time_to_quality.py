@@ -141,7 +141,7 @@ def row(split: Split, ours: Run, stock: Run) -> dict[str, Any]:
     wanted = target(stock, split)
     mine, theirs = reached(ours, split, wanted), reached(stock, split, wanted)
     return {
-        "name": f"time_to_quality_{split}",
+        "name": f"time to {SHARE:.0%} of the stock script's final gain, {split} claims",
         "against": "SentenceTransformerTrainer and peft at their best learning rate",
         "ours": mine and mine["seconds"],
         "theirs": theirs and theirs["seconds"],

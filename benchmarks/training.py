@@ -96,12 +96,12 @@ def speed_rows(recipe: Recipe, repeats: int) -> list[dict[str, Any]]:
     rate = product_rate(torch.bfloat16 if training.precision_of(recipe) == "bf16" else torch.float32)
     triplets = recipe.data[0].dose or 0
     rows = []
-    for i, clock in enumerate(("second", "cpu_second")):
+    for i, clock in enumerate(("second", "CPU second")):
         ratios = [b[i] / a[i] for a, b in zip(seconds["ours"], seconds["theirs"], strict=True)]
         middle = {name: statistics.median(s[i] for s in found) for name, found in seconds.items()}
         rows.append(
             {
-                "name": f"training_triplets_per_{clock}",
+                "name": f"training, triplets a {clock}",
                 "against": "SentenceTransformerTrainer and peft with their defaults",
                 **{name: round(triplets / middle[name], 2) for name in runs},
                 "unit": "1/s",
@@ -130,7 +130,7 @@ def loss_row() -> dict[str, Any]:
     apart = [max(a / b, b / a) for a, b in zip(mine, stock, strict=True)]
     at = apart.index(max(apart))
     return {
-        "name": "training_loss_without_dropout",
+        "name": "training without dropout, loss",
         "against": "the same script on our batches",
         "ours": round(mine[at], 5),
         "theirs": round(stock[at], 5),

@@ -20,8 +20,8 @@ from hub_models.hub_cache import ensure_base, use_project_cache
 use_project_cache()
 
 from hub_models import training_data  # noqa: E402
+from hub_models.base import load_base  # noqa: E402
 from hub_models.batching import DistinctClaimBatchSampler  # noqa: E402
-from hub_models.encoder import load_base  # noqa: E402
 from hub_models.recipe import load_recipe  # noqa: E402
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -35,9 +35,6 @@ KNOWN_ISSUES: dict[str, dict[str, str]] = {
     | {"claims among their own arguments": "upstream's relations are kept, as its counts are"},
 }
 
-# The statistics of the sample as they were when it was last changed; a test compares.
-STATISTICS = Path(__file__).parent / "sample" / "statistics.json"
-
 
 @dataclass(frozen=True)
 class Report:

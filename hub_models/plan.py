@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import torch
 import yaml
 from accelerate.commands.config.config_args import ClusterConfig
+from accelerate.commands.launch import launch_command_parser
 from huggingface_hub.errors import StrictDataclassError
 from transformers import AutoConfig, AutoModel, T5EncoderModel
 
@@ -22,8 +23,8 @@ from dataset_builders.folder import shards
 from dataset_builders.oblique.read import ALL
 from dataset_builders.text import did_you_mean
 from hub_models.adapter import add_lora
-from hub_models.encoder import loading
 from hub_models.hub_cache import ensure_base
+from hub_models.model_files import loading
 from hub_models.recipe import DataEntry, Recipe
 
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
@@ -131,14 +132,29 @@ def processes_of(config_file: Path) -> int:
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If a key of its first level is unknown to accelerate, or it is no YAML.
+        ValueError: If it is no YAML, names no number, or has a key that is unknown to accelerate, which itself ignores
+            one of ``fsdp_config`` or ``deepspeed_config`` in silence.
     """
     if not config_file.is_file():
         raise FileNotFoundError(f"{config_file}: no such file; wanted one of accelerate, as in hub_models/accelerate")
     try:
-        return int(ClusterConfig.from_yaml_file(str(config_file)).num_processes)
+        config = ClusterConfig.from_yaml_file(str(config_file))
+        nested = {part: dict(getattr(config, part) or {}) for part in ("fsdp_config", "deepspeed_config")}
+        processes = int(config.num_processes)
     except (ValueError, TypeError, AttributeError, yaml.YAMLError) as error:
         raise ValueError(f"{config_file}: accelerate does not read it ({' '.join(str(error).split())})") from None
+    known = vars(launch_command_parser().parse_args(["train.py"]))
+    for part, keys in nested.items():
+        for key in keys:
+            prefixed = part == "fsdp_config" and not key.startswith("fsdp")  # accelerate takes both
+            if (f"fsdp_{key}" if prefixed else key) not in known:
+                raise ValueError(
+                    f"{config_file}: accelerate knows no {key!r} in {part} and would ignore it."
+                    f"{did_you_mean(key, known)}"
+                )
+    if processes < 1:
+        raise ValueError(f"{config_file}: got num_processes: {processes}, wanted how many all machines start together")
+    return processes
 
 
 def _rows_at_hand(entry: DataEntry) -> int | None:

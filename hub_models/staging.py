@@ -22,10 +22,10 @@ from dataset_builders.markdown import check_sections
 from hub_models import training_data
 from hub_models.card_results import finite
 from hub_models.cards import CARD_NAME, RECIPE_NAME, RESULTS_PATH, release_licence, write_card
-from hub_models.encoder import missing_files
 from hub_models.evaluation.results import Results
 from hub_models.evaluation.stance import judge
 from hub_models.manifest import FILE_NAME, Manifest, TrainingData, check_adapter
+from hub_models.model_files import missing_files
 from hub_models.recipe import Recipe, load_recipe
 from hub_models.release import PROBE_NAME
 from hub_models.trained_claims import FILE_NAME as TRAINED_CLAIMS

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dataset_builders.atomic import write_text
 from dataset_builders.text import claim_key, text_id
-from hub_models import encoder
+from hub_models import model_files
 
 FILE_NAME = "trained_claims.txt"
 
@@ -28,5 +28,5 @@ def write(folder: Path, claims: Iterable[str]) -> None:
 
 def read(path_or_id: str) -> frozenset[str]:
     """The ids that a run or release notes; none where it notes nothing."""
-    path = encoder.find(path_or_id, FILE_NAME)
+    path = model_files.find(path_or_id, FILE_NAME)
     return frozenset(path.read_text(encoding="utf-8").split()) if path is not None else frozenset()

@@ -33,16 +33,18 @@ from sentence_transformers import SentenceTransformer, SentenceTransformerTraine
 from sentence_transformers.sentence_transformer.losses import CachedMultipleNegativesRankingLoss
 from sentence_transformers.sentence_transformer.modules import Pooling
 from transformers import ProgressCallback, TrainerCallback
+from transformers.integrations.deepspeed import unset_hf_deepspeed_config
 
 from dataset_builders.atomic import write_text
 from dataset_builders.lock import locked
 from hub_models import sharding, trained_claims, training_data
 from hub_models.adapter import attach_lora
+from hub_models.base import load_base, prompts
 from hub_models.batching import DistinctClaimBatchSampler
 from hub_models.buckets import BucketedMultipleNegativesRankingLoss
 from hub_models.cards import write_card
 from hub_models.dropout import cheapen
-from hub_models.encoder import load_base, missing_files, prompts, runs_own_code
+from hub_models.lora_forward import hasten
 from hub_models.manifest import (
     ADAPTER_NAME,
     FILE_NAME,
@@ -51,6 +53,7 @@ from hub_models.manifest import (
     check_adapter,
     is_machine_path,
 )
+from hub_models.model_files import missing_files, runs_own_code
 from hub_models.recipe import Recipe
 from hub_models.release import PROBE_TEXTS, GateError, gate, probe
 from hub_models.training_data import TrainingSet
@@ -113,6 +116,8 @@ def _train(run: Path, recipe: Recipe, rows: TrainingSet, batch: int, state: Part
     model = _untrained(recipe, rows, "cpu" if sharded else None)  # one device may be too small for all of it
     if not torch.accelerator.is_available():
         cheapen(model)
+        if not sharded:  # it would hold every frozen weight whole
+            hasten(model)
     arguments = _arguments(recipe, partial, batch, math.ceil(steps), sampler)
     trainer = _Trainer(
         model=model,
@@ -154,6 +159,7 @@ def _trained(
 ) -> SentenceTransformer:
     """The trained model in one piece; of a sharded run, the base loaded anew with the gathered adapter in it."""
     if sharding.is_wanted():
+        unset_hf_deepspeed_config()  # else transformers would shard what it loads, and wait for the other processes
         model = _untrained(recipe, rows, "cpu")
         sharding.load_adapter(model, weights)
         return model

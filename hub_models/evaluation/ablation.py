@@ -29,8 +29,6 @@ from hub_models.evaluation.stance import Judgements
 EPSILON = 1e-9
 """Keeps a query whose words move nothing from dividing by 0."""
 
-ABLATION_METRICS = ("ris", "rcs", "di_positive", "di_hard")
-
 Part = Literal["instruction", "claim"]
 PARTS: tuple[Part, ...] = ("instruction", "claim")
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from dataset_builders.atomic import named
 from dataset_builders.lock import locked
-from hub_models.encoder import SLANT_JSON
 from hub_models.evaluation.results import RESULTS_NAME
+from hub_models.manifest import FILE_NAME
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ def alone(folder: Path, *, wait: bool = False) -> Iterator[None]:
 
 def default_folder(model: str) -> Path:
     """``evaluation/`` inside a run folder, else ``results/local/NAME``."""
-    if (Path(model) / SLANT_JSON).is_file():
+    if (Path(model) / FILE_NAME).is_file():
         return Path(model) / "evaluation"
     name = Path(model).resolve().name if Path(model).is_dir() else model
     return LOCAL_RESULTS / name.replace("/", "--")

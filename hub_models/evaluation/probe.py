@@ -22,7 +22,7 @@ from dataset_builders.rows import files_of, one_of, read_rows
 from dataset_builders.schema import INVERSIONS, STYLES, Style
 from dataset_builders.sources import load
 from dataset_builders.text import check_text, did_you_mean, text_id
-from hub_models import encoder, trained_claims
+from hub_models import encoder, model_files, trained_claims
 from hub_models.corpus import encode_corpus
 from hub_models.evaluation.measured import Encode, Table
 from hub_models.evaluation.metrics import Float64
@@ -225,7 +225,7 @@ def probe(model: str, pairs: Sequence[Pair], source: str, trust_remote_code: str
         ValueError: If it cannot be loaded as it should, or gives no usable vectors.
     """
     loaded = encoder.load(model, trust_remote_code=trust_remote_code)
-    template = encoder.query_template_of(model)
+    template = model_files.query_template_of(model)
     table = measure(pairs, lambda texts: encode_corpus(texts, loaded), template)
     claims = {p.claim for p in pairs}
     content = json.dumps([asdict(p) for p in pairs], sort_keys=True).encode()

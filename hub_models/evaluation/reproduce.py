@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from hub_models.evaluation.published import FOLDER, StanceRow, stance_rows, stance_sizes
+from hub_models.evaluation.published import StanceRow, stance_rows, stance_sizes
 from hub_models.plan import plan
 from hub_models.recipe import Recipe, load_recipe, recipe_names
-
-PAGE = FOLDER / "REPRODUCE.md"
 
 FILES = {
     "tfu-heldout": "tfu_training_heldout.json",

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sentence_transformers import SentenceTransformer
 
-from hub_models import encoder, trained_claims
+from hub_models import encoder, model_files, trained_claims
 from hub_models.adapter import adapter_off, adapter_scaled
 from hub_models.corpus import encode_corpus
 from hub_models.evaluation import nanobeir, oblique_runs, stance_runs
@@ -57,9 +57,9 @@ class Encoder:
         self._cache = cache
         self._loaded: SentenceTransformer = encoder.load(path_or_id, trust_remote_code=trust_remote_code)
         self.info = ModelInfo(**asdict(encoder.identity(self._loaded, path_or_id)))
-        self.query_template = encoder.query_template_of(path_or_id)
+        self.query_template = model_files.query_template_of(path_or_id)
         self.trained_claims = trained_claims.read(path_or_id)
-        self.max_query_length = encoder.max_query_length_of(path_or_id)
+        self.max_query_length = model_files.max_query_length_of(path_or_id)
         self._vectors: dict[float, dict[str, Float32]] = {}
 
     @property
@@ -188,12 +188,12 @@ class LateInteraction:
     def __init__(self, path_or_id: str) -> None:
         from sentence_transformers import MultiVectorEncoder
 
-        if encoder.find(path_or_id, "modules.json") is None and encoder.find(path_or_id, "config.json") is None:
-            raise FileNotFoundError(encoder.no_such_model(path_or_id, None))
-        with encoder.loading(path_or_id):
+        if all(model_files.find(path_or_id, name) is None for name in ("modules.json", "config.json")):
+            raise FileNotFoundError(model_files.no_such_model(path_or_id, None))
+        with model_files.loading(path_or_id):
             self._model = MultiVectorEncoder(path_or_id)
         self.info = ModelInfo(**asdict(encoder.identity(self._model, path_or_id)))
-        self.query_template = encoder.query_template_of(path_or_id)
+        self.query_template = model_files.query_template_of(path_or_id)
         self.pinned = self.info.revision is not None
         self.device = str(self._model.device)
 

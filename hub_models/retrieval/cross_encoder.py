@@ -14,7 +14,7 @@ import numpy as np
 from torch import nn
 
 from dataset_builders.instructions import DEFAULT_QUERY_TEMPLATE, format_query
-from hub_models import encoder
+from hub_models import model_files
 from hub_models.retrieval.rerank import Cost, Reranked
 
 MAX_TOKENS = 8192
@@ -50,9 +50,9 @@ class CrossEncoderReranker:
     def __init__(self, path_or_id: str, instruction: str | None = None, *, revision: str | None = None) -> None:
         from sentence_transformers import CrossEncoder
 
-        if encoder.find(path_or_id, "config.json", revision) is None:
-            raise FileNotFoundError(encoder.no_such_model(path_or_id, revision))
-        with encoder.loading(path_or_id):
+        if model_files.find(path_or_id, "config.json", revision) is None:
+            raise FileNotFoundError(model_files.no_such_model(path_or_id, revision))
+        with model_files.loading(path_or_id):
             frame = _frame(path_or_id, revision)
             self.model = CrossEncoder(
                 path_or_id,

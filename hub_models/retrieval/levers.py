@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from hub_models.adapter import check_scale
-from hub_models.encoder import slant_json
+from hub_models.model_files import slant_json
 from hub_models.retrieval.adaptive import LambdaModel
 from hub_models.retrieval.fusion import check_weight
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, cast, get_args
 from dataset_builders.choices import ObliqueTaskName
 from dataset_builders.instructions import OBLIQUE_INSTRUCTIONS
 from dataset_builders.text import did_you_mean
-from hub_models import encoder
+from hub_models.model_files import find
 from hub_models.retrieval.listwise import BEST_K, Listwise
 from hub_models.retrieval.rerank import Ask, Reranker, identity
 from hub_models.retrieval.tourrank import TourRank
@@ -76,7 +76,7 @@ class Policy:
     @property
     def revision(self) -> str | None:
         """Commit of a cross-encoder from the Hub, as far as the cache knows it."""
-        found = None if self.model is None or Path(self.model).is_dir() else encoder.find(self.model, "config.json")
+        found = None if self.model is None or Path(self.model).is_dir() else find(self.model, "config.json")
         return found.parent.name if found is not None and found.parent.parent.name == "snapshots" else None
 
     @property

@@ -17,7 +17,8 @@ from dataset_builders.instructions import DEFAULT_QUERY_TEMPLATE, OBLIQUE_INSTRU
 from dataset_builders.text import did_you_mean
 from hub_models.adapter import adapter_layers, adapter_off, adapter_scaled
 from hub_models.corpus import encode_corpus, model_hash
-from hub_models.encoder import cut_at, load, max_query_length_of, query_template_of
+from hub_models.encoder import cut_at, load
+from hub_models.model_files import max_query_length_of, query_template_of
 from hub_models.retrieval.adaptive import features
 from hub_models.retrieval.dense import DenseIndex, Float32, VectorIndex
 from hub_models.retrieval.fusion import check_weight, fuse

@@ -14,7 +14,7 @@ from dataset_builders.oblique.query_quality import measure, own_pairs, read_pair
 from dataset_builders.sources import obliq_bench
 
 DOCUMENT = "The warden of Gull Island counted seventy lanterns in 1902."
-STATISTICS = Path(obliq_bench.__file__).parents[1] / "sample" / "statistics.json"
+STATISTICS = obliq_bench.SAMPLE.parent / "statistics.json"
 
 
 def write(path: Path, rows: list[dict[str, Any]]) -> Path:

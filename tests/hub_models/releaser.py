@@ -9,8 +9,8 @@ from pathlib import Path
 import torch
 
 from hub_models.adapter import attach_lora
+from hub_models.base import load_base
 from hub_models.cards import write_card
-from hub_models.encoder import load_base
 from hub_models.manifest import adapter_sha256
 from hub_models.recipe import Recipe
 from hub_models.release import probe

@@ -30,13 +30,19 @@ dist.init_process_group("gloo")
 rank = dist.get_rank()
 
 
+def held(parameter: Any) -> tuple[int, int]:
+    """How many numbers of a parameter this process holds, and how many there are."""
+    if hasattr(parameter, "ds_tensor"):  # ZeRO-3
+        return parameter.ds_tensor.numel(), parameter.ds_numel
+    return parameter.to_local().numel(), parameter.numel()
+
+
 class Watched(training.AdapterCheck):
     def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
         if state.global_step == 1:
-            parameters = list(model.parameters())
-            share = sum(p.to_local().numel() for p in parameters) / sum(p.numel() for p in parameters)
+            own, whole = (sum(sizes) for sizes in zip(*map(held, model.parameters()), strict=True))
             units = sorted(type(module).__name__ for module in model.modules() if isinstance(module, FSDPModule))
-            record = {"world_size": dist.get_world_size(), "share": share, "units": units}
+            record = {"world_size": dist.get_world_size(), "share": own / whole, "units": units}
             out.with_name(f"{out.name}.rank{rank}.json").write_text(json.dumps(record))
         if state.global_step == last:
             os.kill(os.getpid(), signal.SIGKILL)

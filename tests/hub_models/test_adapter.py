@@ -10,7 +10,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 from hub_models.adapter import adapter_layers, adapter_off, adapter_scaled, attach_lora, scale_adapter
-from hub_models.encoder import load_base
+from hub_models.base import load_base
 from hub_models.recipe import load_recipe
 from tests.tiny import SHRUNK, build, tiny
 

@@ -15,9 +15,11 @@ from typer.testing import CliRunner
 from hub_models import onnx_parity, publish, training
 from hub_models.__main__ import app
 from hub_models.adapter import attach_lora
-from hub_models.encoder import _pad_on, attends_both_ways, load, load_base, runs_own_code
+from hub_models.base import _pad_on, attends_both_ways, load_base
+from hub_models.encoder import load
 from hub_models.evaluation import tuning
 from hub_models.manifest import Manifest
+from hub_models.model_files import runs_own_code
 from hub_models.training import train
 from tests.hub_models.releaser import make_run
 from tests.tiny import REVISION, build

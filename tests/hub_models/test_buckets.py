@@ -20,8 +20,8 @@ from torch import nn
 
 from hub_models import buckets
 from hub_models.adapter import attach_lora
+from hub_models.base import load_base
 from hub_models.buckets import BucketedMultipleNegativesRankingLoss, cuts
-from hub_models.encoder import load_base
 from tests.tiny import tiny
 
 ROOT = Path(__file__).parent.parent.parent

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from hub_models.__main__ import app
 from hub_models.adapter import adapter_off, attach_lora
+from hub_models.base import load_base
 from hub_models.corpus import encode_corpus
-from hub_models.encoder import load_base
 from tests.tiny import build, install_tiny, tiny
 
 TEXTS = ["No.", "Cities should ban cars.", "", "No.", "no.", "a " * 30, "\u2028 line", "🙂"]

@@ -13,9 +13,11 @@ import torch
 from huggingface_hub.errors import GatedRepoError
 from sentence_transformers import SentenceTransformer
 
-from hub_models.adapter import adapter_scaled
-from hub_models.encoder import attach_lora, identity, load, load_base, prompts, query_template_of
+from hub_models.adapter import adapter_scaled, attach_lora
+from hub_models.base import load_base, prompts
+from hub_models.encoder import identity, load
 from hub_models.hub_cache import SAMPLE_BASE, SAMPLE_BASE_REVISION, ensure_base, install_snapshot
+from hub_models.model_files import query_template_of
 from hub_models.recipe import load_recipe, recipe_names
 from tests.hub_models.evaluation.helpers import write_run
 from tests.tiny import DENSE, REVISION, SHRUNK, build, install_tiny, tiny
@@ -336,7 +338,7 @@ def test_a_gated_model_speaks_for_itself(monkeypatch: pytest.MonkeyPatch) -> Non
     def refuse(*args: Any, **options: Any) -> str:
         raise GatedRepoError("ask for access", response=Mock())
 
-    monkeypatch.setattr("hub_models.encoder.hf_hub_download", refuse)
+    monkeypatch.setattr("hub_models.model_files.hf_hub_download", refuse)
     with pytest.raises(GatedRepoError, match="ask for access"):
         load("org/gated")
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from hub_models.__main__ import app
 from hub_models.adapter import attach_lora
-from hub_models.encoder import load_base
+from hub_models.base import load_base
 from hub_models.plan import plan
 from hub_models.recipe import LORA_TARGETS, load_recipe
 from tests.tiny import SHRUNK, tiny

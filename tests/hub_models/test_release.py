@@ -17,11 +17,11 @@ from sentence_transformers import SentenceTransformer
 
 from hub_models import training
 from hub_models.adapter import attach_lora
-from hub_models.encoder import load_base
+from hub_models.base import load_base
 from hub_models.manifest import Manifest
 from hub_models.release import GateError, Probe, gate, machine_paths, probe
-from tests.hub_models.test_training import recipe
 from tests.tiny import tiny
+from tests.training_runs import recipe
 
 
 def save_run(folder: Path) -> Probe:

@@ -21,11 +21,11 @@ from torch.distributed.tensor import DTensor
 
 from hub_models import sharding, training
 from hub_models.adapter import attach_lora
-from hub_models.encoder import load_base
+from hub_models.base import load_base
 from hub_models.manifest import Manifest
 from hub_models.training import train
-from tests.hub_models.test_training import adapter, recipe
 from tests.tiny import tiny
+from tests.training_runs import adapter, recipe
 
 ROOT = Path(__file__).parents[2]
 
@@ -110,32 +110,37 @@ def test_what_could_not_be_saved_is_refused_before_training(state: dict[str, Any
         sharding.prepare(accelerator(**state), encoder())
 
 
-def launched(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """Two processes on CPUs, by accelerate and the topology that is committed for GPUs."""
-    topology = "hub_models/accelerate/fsdp2_8.yaml"
-    command = ["-m", "accelerate.commands.launch", "--config_file", topology, "--num_processes", "2"]
+def launched(topology: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Two processes on CPUs, by accelerate and a topology that is committed for GPUs."""
+    file = f"hub_models/accelerate/{topology}.yaml"
+    command = ["-m", "accelerate.commands.launch", "--config_file", file, "--num_processes", "2"]
     command += ["--main_process_port", "0", str(Path(__file__).parent / "sharded_run.py"), *map(str, arguments)]
     return subprocess.run([sys.executable, *command], capture_output=True, text=True, cwd=ROOT)
 
 
+LAYERS = ["FSDPQwen3DecoderLayer", "FSDPQwen3DecoderLayer", "FSDPQwen3RMSNorm", "FSDPSentenceTransformer"]
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize(("topology", "units"), [("fsdp2_8", LAYERS), ("deepspeed_zero3_8", [])])
 def test_two_processes_that_share_a_model_learn_what_one_learns(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    topology: str, units: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """FSDP2: killed in the second epoch, resumed, gathered, through the gate; each process holds half."""
+    """Killed in the second epoch, resumed, gathered, through the gate; each process holds half."""
+    if topology.startswith("deepspeed"):
+        pytest.importorskip("deepspeed")
     made = recipe(tmp_path, "lora.dropout=0", "epochs=2", name="stance-qwen3-8b")  # 24 steps, checkpoints at 10 and 20
     (tmp_path / "recipe.yaml").write_text(made.to_yaml())
-    assert launched(tmp_path / "recipe.yaml", tmp_path / "run", "13").returncode != 0
+    assert launched(topology, tmp_path / "recipe.yaml", tmp_path / "run", "13").returncode != 0
     checkpoint = training._last_checkpoint(tmp_path / ".run.partial")
     assert checkpoint == tmp_path / ".run.partial" / "checkpoint-10"
     assert len(load_file(checkpoint / "adapter_model.safetensors")) == 28
     assert not list(checkpoint.glob("pytorch_model*"))  # the base is not in it
     for rank in (0, 1):
         record = json.loads((tmp_path / f"run.rank{rank}.json").read_text())
-        assert record["world_size"] == 2 and record["share"] == pytest.approx(0.5, abs=0.01)
-        assert record["units"] == [*["FSDPQwen3DecoderLayer"] * 2, "FSDPQwen3RMSNorm", "FSDPSentenceTransformer"]
+        assert record == {"world_size": 2, "share": pytest.approx(0.5, abs=0.01), "units": units}
 
-    done = launched(tmp_path / "recipe.yaml", tmp_path / "run")
+    done = launched(topology, tmp_path / "recipe.yaml", tmp_path / "run")
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("2 process(es), sharded") == 1 and "resuming at checkpoint-10" in done.stderr
     manifest = Manifest.read(tmp_path / "run")
@@ -147,7 +152,8 @@ def test_two_processes_that_share_a_model_learn_what_one_learns(
     assert learnt > 1e-3
     for name, weights in alone.items():
         torch.testing.assert_close(both[name], weights, rtol=0, atol=learnt / 1000)
-    losses = [json.loads(line)["loss"] for line in (tmp_path / "run" / "train.log").read_text().splitlines()]
-    assert losses == pytest.approx(
-        [json.loads(line)["loss"] for line in (tmp_path / "alone" / "train.log").read_text().splitlines()], rel=1e-4
-    )
+    losses = [
+        [json.loads(line)["loss"] for line in (tmp_path / run / "train.log").read_text().splitlines()]
+        for run in ("run", "alone")
+    ]
+    assert len(losses[0]) == 2 and losses[0] == pytest.approx(losses[1], rel=1e-4)

@@ -26,7 +26,8 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture(scope="module")
 def adapter(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An untrained adapter on the real base, saved as training saves one, with its card."""
-    from hub_models.encoder import attach_lora, load_base
+    from hub_models.adapter import attach_lora
+    from hub_models.base import load_base
     from hub_models.recipe import load_recipe
 
     recipe = load_recipe("stance-minilm", ["lora.r=2"])

@@ -1,4 +1,4 @@
-"""Training on tiny models: columns, resume, several processes, faults."""
+"""A run of training on tiny models: from the first step to the gate, killed and resumed, damaged, refused."""
 
 from __future__ import annotations
 
@@ -14,138 +14,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.base.losses.merged_forward import column_merging_disabled
-from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
-from dataset_builders.instructions import seen_for
-from hub_models import training, training_data
-from hub_models.adapter import attach_lora
-from hub_models.encoder import load_base
+from hub_models import training
+from hub_models.base import load_base
 from hub_models.manifest import Manifest
 from hub_models.recipe import Recipe
 from hub_models.training import train
-from tests.tiny import tiny
+from tests.training_runs import adapter, recipe, same
 
-CASES = Path(__file__).parent.parent / "cases"
 ROOT = Path(__file__).parent.parent.parent
-CLAIMS = ["cities should ban cars", "sugar should be taxed", "schools should give homework", "nuclear power is safe"]
-
-
-def triplets(folder: Path, claims: int = 12, rows: int = 4) -> Path:
-    """A JSONL of ``claims * rows`` triplets without a conflict but the claim."""
-    path = folder / "triplets.jsonl"
-    lines = []
-    for c in range(claims):
-        for r in range(rows):
-            stance = ("support", "attack")[r % 2]
-            text = f"{CLAIMS[c % 4]} in place {c}"
-            row = {"claim_id": f"c{c}", "claim": text, "stance": stance, "instruction": seen_for(stance)[r].text}
-            row["positive"] = f"The claim that {text} is {'true' if r % 2 else 'false'}, says reason {r}"
-            negative = f"Homework {r} has nothing to do with place {c}"
-            lines.append(json.dumps({**row, "negatives": [{"text": negative, "kind": "easy"}]}))
-    path.write_text("\n".join(lines) + "\n")
-    return path
-
-
-def recipe(folder: Path, *overrides: str, name: str = "stance-bge-large", rows: int = 4) -> Recipe:
-    """12 claims in batches of 4, fp32, no checkpointing: 12 steps an epoch."""
-    data = triplets(folder, rows=rows)
-    fixed = ["global_batch=4", "accumulation=1", "epochs=1", "precision=fp32", "gradient_checkpointing=false"]
-    return tiny(name, f"data={data}", *fixed, "learning_rate=1e-3", *overrides)
-
-
-@pytest.fixture
-def ungated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out the gate's process where a test is about something else."""
-    monkeypatch.setattr(training, "gate", lambda *_, **__: None)
-
-
-def adapter(run: Path) -> dict[str, torch.Tensor]:
-    return dict(load_file(run / "adapter_model.safetensors"))
-
-
-def same(a: Path, b: Path) -> bool:
-    left, right = adapter(a), adapter(b)
-    return left.keys() == right.keys() and all(torch.equal(left[k], right[k]) for k in left)
-
-
-# --- Data ------------------------------------------------------------------------------------------------------------
-
-
-def test_columns_are_made_by_name_case_18(tmp_path: Path) -> None:
-    path = CASES / "case18_column_order.jsonl"
-    rows = training_data.read(tiny("stance-bge-large", f"data={path}"))
-    columns = rows.columns("{instruction}: {claim}", 1)
-    assert columns.column_names == ["anchor", "positive", "negative_1"]
-    assert columns[0] == {
-        "anchor": "Find evidence backing: Guns should be banned.",
-        "positive": "It saves lives.",
-        "negative_1": "Criminals would keep theirs.",
-    }
-    unknown = tmp_path / "unknown.jsonl"
-    unknown.write_text(path.read_text().replace('"claim"', '"anchor"'))
-    with pytest.raises(ValueError, match="anchor"):
-        training_data.read(tiny("stance-bge-large", f"data={unknown}"))
-
-
-def test_too_few_negatives_are_refused(tmp_path: Path) -> None:
-    rows = training_data.read(recipe(tmp_path))
-    with pytest.raises(ValueError, match=r"48 of 48 rows have fewer than negatives_per_anchor = 2 .* row 0 with 1"):
-        rows.columns("{instruction} {claim}", 2)
-
-
-def test_a_dose_is_a_seeded_draw(tmp_path: Path) -> None:
-    def drawn(*overrides: str) -> list[str]:
-        rows = training_data.read(recipe(tmp_path, "data.0.dose=10", *overrides))
-        assert rows.parts[0].rows == 10
-        return list(rows.triplets["positive"][:])
-
-    assert drawn() == drawn() != drawn("seed=1")
-    everything = training_data.read(recipe(tmp_path)).triplets["positive"][:]
-    assert set(drawn()) < set(everything)
-    with pytest.raises(ValueError, match="got 48 rows, the recipe's dose is 49"):
-        training_data.read(recipe(tmp_path, "data.0.dose=49"))
-
-
-def test_rows_are_pinned_by_hash(tmp_path: Path) -> None:
-    digest = training_data.read(recipe(tmp_path)).parts[0].sha256
-    assert training_data.read(recipe(tmp_path, f"data.0.sha256={digest}")).parts[0].sha256 == digest
-    with pytest.raises(ValueError, match=f"SHA-256 {digest}, the recipe pins {'0' * 64}"):
-        training_data.read(recipe(tmp_path, f"data.0.sha256='{'0' * 64}'"))
-
-
-def test_claims_in_short_form_are_made_into_triplets(tmp_path: Path) -> None:
-    path = tmp_path / "mine.jsonl"
-    sides = {
-        "support": [f"It helps in {n} ways" for n in ["one", "two", "three"]],
-        "attack": [f"It costs {n} times more" for n in ["four", "five", "six"]],
-    }
-    rows = [
-        {"claim": c, "split": "train", **{s: [f"{t}: {c}" for t in texts] for s, texts in sides.items()}}
-        for c in CLAIMS
-    ]
-    path.write_text("".join(json.dumps(r) + "\n" for r in rows))
-    read = training_data.read(tiny("stance-bge-large", f"data={path}"))
-    assert read.parts[0].config == "mixed"  # there are no inversions
-    assert len(read.triplets) == 4 * 20 * 6
-    with pytest.raises(ValueError, match=r"wanted .'mixd', 'train'.*Did you mean 'mixed'"):
-        training_data.read(tiny("stance-bge-large", f"data={path}", "data.0.config=mixd"))
-
-
-def test_absent_data_is_refused_with_the_nearest_name(tmp_path: Path) -> None:
-    triplets(tmp_path)
-    with pytest.raises(FileNotFoundError, match=r"no such file or folder. Did you mean 'triplets.jsonl'"):
-        training_data.read(tiny("stance-bge-large", f"data={tmp_path / 'triplet.jsonl'}"))
-
-
-def test_a_mode_that_does_nothing_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="got mode 'replace'; triplets can only be blended"):
-        training_data.read(recipe(tmp_path, "data.0.mode=replace"))
-
-
-# --- A run -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("gate_in_process")
@@ -209,29 +87,6 @@ def test_a_run_that_was_damaged_is_not_done(tmp_path: Path, caplog: pytest.LogCa
     assert (run / "adapter_model.safetensors").read_bytes() == whole
 
 
-def test_two_processes_do_not_train_into_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training, "load_base", None)
-    partial = tmp_path / ".run.partial"
-    partial.mkdir()
-    with training._lock(tmp_path / "run"), pytest.raises(FileExistsError, match="another process trains into run;"):
-        train(recipe(tmp_path), tmp_path / "run")
-    assert partial.exists() and not (tmp_path / ".run.lock").exists()
-
-
-def test_a_killed_process_lets_go_of_the_folder(tmp_path: Path) -> None:
-    script = "import sys, time\nfrom pathlib import Path\nfrom hub_models.training import _lock\n"
-    script += "with _lock(Path(sys.argv[1])):\n    print('held', flush=True)\n    time.sleep(600)"
-    command = [sys.executable, "-c", script, str(tmp_path / "run")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as holder:
-        assert holder.stdout is not None and holder.stdout.readline() == "held\n"
-        with pytest.raises(FileExistsError, match="another process trains into run"), training._lock(tmp_path / "run"):
-            pass
-        holder.kill()
-    with training._lock(tmp_path / "run"):
-        pass
-    assert not list(tmp_path.glob(".*"))
-
-
 @pytest.mark.usefixtures("ungated")
 def test_what_stood_there_comes_back_if_the_swap_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = recipe(tmp_path, "data.0.dose=16")
@@ -251,8 +106,8 @@ def test_what_stood_there_comes_back_if_the_swap_fails(tmp_path: Path, monkeypat
 
 
 def test_a_base_that_gives_nan_is_not_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(made: Recipe) -> SentenceTransformer:
-        model = load_base(made)
+    def broken(made: Recipe, **device: Any) -> SentenceTransformer:
+        model = load_base(made, **device)
         next(model.parameters()).data.fill_(float("nan"))
         return model
 
@@ -303,55 +158,6 @@ def test_what_another_run_left_behind_is_not_resumed(tmp_path: Path) -> None:
     assert Manifest.read(train(made, tmp_path / "run")).steps == 12
 
 
-def torchrun(*arguments: str | Path, processes: int = 2) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)]
-    return subprocess.run([*command, *map(str, arguments)], capture_output=True, text=True, cwd=ROOT)
-
-
-def test_two_processes_write_one_run_and_learn_what_one_learns_case_29(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With gathered negatives two processes of two rows are one of four. The base has no dropout, which each process
-    would draw for itself."""
-    made = recipe(tmp_path, "lora.dropout=0", name="stance-qwen3-8b", rows=2)
-    (tmp_path / "recipe.yaml").write_text(made.to_yaml())
-    done = torchrun("train.py", "--recipe", tmp_path / "recipe.yaml", "--out", tmp_path / "run")
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.count("2 process(es)") == 1  # one rank speaks
-    manifest = Manifest.read(tmp_path / "run")
-    assert (manifest.status, manifest.steps) == ("trained", 6)
-    assert not list(tmp_path.glob(".*"))
-    monkeypatch.setattr(training, "gate", lambda *_, **__: None)
-    alone, both = adapter(train(made, tmp_path / "alone")), adapter(tmp_path / "run")
-    learnt = max(float(weights.abs().max()) for name, weights in alone.items() if "lora_B" in name)
-    assert learnt > 1e-3
-    for name, weights in alone.items():
-        torch.testing.assert_close(both[name], weights, rtol=0, atol=learnt / 100)
-
-
-def test_all_ranks_end_where_the_folder_is_taken(tmp_path: Path) -> None:
-    (tmp_path / "recipe.yaml").write_text(recipe(tmp_path).to_yaml())
-    with training._lock(tmp_path / "run"):
-        done = torchrun("train.py", "--recipe", tmp_path / "recipe.yaml", "--out", tmp_path / "run")
-    assert done.returncode != 0
-    assert "error: " in done.stderr and "another process trains into run" in done.stderr
-    assert not (tmp_path / ".run.partial").exists()
-
-
-@pytest.mark.slow
-def test_two_processes_resume_to_the_same_adapter(tmp_path: Path) -> None:
-    made = recipe(tmp_path, "epochs=2", rows=6)
-    (tmp_path / "recipe.yaml").write_text(made.to_yaml())
-    arguments = ["--recipe", tmp_path / "recipe.yaml", "--out"]
-    script = Path(__file__).parent / "killed_run.py"
-    assert torchrun(script, tmp_path / "recipe.yaml", tmp_path / "run", "23").returncode != 0
-    assert training._last_checkpoint(tmp_path / ".run.partial") is not None
-    for run in ("run", "unbroken"):
-        done = torchrun("train.py", *arguments, tmp_path / run)
-        assert done.returncode == 0, done.stderr
-    assert same(tmp_path / "run", tmp_path / "unbroken")
-
-
 def test_any_encoder_on_anybodys_claims_by_the_command_line(tmp_path: Path) -> None:
     """What the README shows: another base, a file of one's own; a base in a folder makes the run local."""
     made = recipe(tmp_path)
@@ -373,94 +179,6 @@ def test_the_command_line_says_what_is_wrong(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.startswith("error: ") and "unknown key 'lora.rank'" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-# --- What must hold in a step ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["stance-bge-large", "stance-qwen3-8b"])
-def test_columns_in_one_forward_pass_give_the_same_loss(tmp_path: Path, name: str) -> None:
-    """The loss pads all documents on the right to one width, on top of Qwen's padding on the left."""
-    made = recipe(tmp_path, name=name)
-    model = load_base(made)
-    attach_lora(model, made)
-    model.eval()
-    loss = MultipleNegativesRankingLoss(model)
-    columns = [["a tax", "cars and homework"], ["No.", "word word"], ["a longer one on nuclear power", "homework"]]
-    merged = loss([model.preprocess(c) for c in columns], None)
-    with column_merging_disabled():
-        apart = loss([model.preprocess(c) for c in columns], None)
-    assert merged.item() == pytest.approx(apart.item(), abs=1e-5)
-
-
-@pytest.mark.usefixtures("ungated")
-def test_without_dropout_a_run_has_the_losses_of_the_librarys_step(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = training.attach_lora
-
-    def attach(model: SentenceTransformer, made: Recipe) -> None:
-        real(model, made)
-        for module in model.modules():
-            if isinstance(module, torch.nn.Dropout):
-                module.p = 0.0
-
-    monkeypatch.setattr(training, "attach_lora", attach)
-    made = recipe(tmp_path, "epochs=2", rows=8)  # 48 steps
-    ours = train(made, tmp_path / "ours")
-    monkeypatch.setattr(training, "BucketedMultipleNegativesRankingLoss", MultipleNegativesRankingLoss)
-    theirs = train(made, tmp_path / "theirs")
-    logs = [[json.loads(line) for line in (run / "train.log").read_text().splitlines()] for run in (ours, theirs)]
-    assert [entry["step"] for entry in logs[0]] == [10, 20, 30, 40]
-    assert logs[0][-1]["loss"] < 0.9 * logs[0][0]["loss"]  # there is something to follow
-    for mine, stock in zip(*logs, strict=True):
-        assert mine["loss"] == pytest.approx(stock["loss"], rel=1e-3)
-
-
-def test_cached_loss_is_the_plain_loss(tmp_path: Path) -> None:
-    made = recipe(tmp_path)
-    model = load_base(made)
-    attach_lora(model, made)
-    model.eval()
-    columns = [["a tax", "cars", "homework"], ["No.", "word", "safe"], ["nuclear power", "homework", "sugar"]]
-    found = []
-    for overrides in ([], ["loss={name: cached_mnrl, mini_batch: 2}"]):
-        model.zero_grad()
-        loss = training._loss(model, recipe(tmp_path, *overrides), gather=False)
-        value = loss([model.preprocess(c) for c in columns], None)
-        value.backward()
-        gradients = [p.grad.flatten() for n, p in model.named_parameters() if "lora_B" in n and p.grad is not None]
-        found.append((type(loss).__name__, value.item(), torch.cat(gradients)))
-    (plain, value, gradient), (cached, cached_value, cached_gradient) = found
-    assert (plain, cached) == ("BucketedMultipleNegativesRankingLoss", "CachedMultipleNegativesRankingLoss")
-    assert value == pytest.approx(cached_value, abs=1e-5)
-    assert torch.allclose(gradient, cached_gradient, atol=1e-5)
-    assert gradient.abs().max() > 1e-3
-
-
-def test_an_adapter_without_gradient_stops_the_run_case_19(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = recipe(tmp_path)
-    real = training.attach_lora
-
-    def attach(model: SentenceTransformer, made: Recipe) -> None:
-        real(model, made)
-        for name, matrix in model.named_parameters():
-            if "layer.0.attention.self.query.lora_B" in name:
-                matrix.register_hook(torch.zeros_like)
-
-    monkeypatch.setattr(training, "attach_lora", attach)
-    with pytest.raises(RuntimeError, match=r"after 5 steps 1 of 12 adapter matrices are still zero.*query.lora_B"):
-        train(made, tmp_path / "run")
-    assert not (tmp_path / "run").exists()
-
-
-def test_a_sampler_that_is_not_used_is_noticed() -> None:
-    loader = torch.utils.data.DataLoader(list(range(4)), batch_size=2)
-    with pytest.raises(RuntimeError, match="does not use the distinct-claim sampler"):
-        training.SamplerCheck().on_train_begin(None, None, None, train_dataloader=loader)
-
-
-# --- Before any long work --------------------------------------------------------------------------------------------
 
 
 def test_faults_are_told_before_the_base_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

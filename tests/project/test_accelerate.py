@@ -15,7 +15,9 @@ from accelerate.utils.launch import (
     prepare_multi_gpu_env,
     prepare_simple_launcher_cmd_env,
 )
+from typer.testing import CliRunner
 
+from hub_models.__main__ import app
 from hub_models.plan import plan, processes_of
 from hub_models.recipe import load_recipe
 
@@ -40,11 +42,6 @@ def environment(path: Path) -> dict[str, Any]:
     return {**prepared, "processes": args.num_processes, "machines": args.num_machines}
 
 
-def unknown_nested_keys(content: dict[str, Any]) -> list[str]:
-    nested = [key for part in ("fsdp_config", "deepspeed_config") for key in content.get(part) or {}]
-    return [key for key in nested if key not in FLAGS]
-
-
 def test_each_kind_of_topology_is_there() -> None:
     kinds = {"ddp_10x4", "ddp_2x8", "ddp_8", "deepspeed_zero3_8", "fsdp2_10x4", "fsdp2_8", "single_gpu"}
     assert kinds <= {p.stem for p in FILES}
@@ -53,8 +50,8 @@ def test_each_kind_of_topology_is_there() -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_no_key_is_unknown(path: Path) -> None:
     ClusterConfig.from_yaml_file(str(path))  # raises on an unknown key of the first level
+    assert processes_of(path) >= 1  # raises on one of fsdp_config or deepspeed_config
     content = yaml.safe_load(path.read_text())
-    assert unknown_nested_keys(content) == []
     assert content["mixed_precision"] == "no", "precision is the recipe's alone"
 
 
@@ -73,9 +70,35 @@ def test_a_misspelt_key_fails(path: Path, tmp_path: Path) -> None:
             ClusterConfig.from_yaml_file(str(wrong))
 
 
-def test_the_check_sees_a_misspelt_key() -> None:
-    assert unknown_nested_keys({"fsdp_config": {"fsdp_versionn": 2, "fsdp_version": 2}}) == ["fsdp_versionn"]
-    assert unknown_nested_keys({"deepspeed_config": {"zero_stagee": 3, "zero_stage": 3}}) == ["zero_stagee"]
+@pytest.mark.parametrize("name", ["fsdp2_8", "deepspeed_zero3_8"])
+def test_the_plan_names_a_misspelt_key_that_accelerate_would_ignore(name: str, tmp_path: Path) -> None:
+    content = yaml.safe_load((FOLDER / f"{name}.yaml").read_text())
+    part = name.split("2")[0].split("_")[0] + "_config"
+    for key in content[part]:
+        wrong = tmp_path / f"{key}.yaml"
+        wrong.write_text(
+            yaml.safe_dump({**content, part: {k + "x" * (k == key): v for k, v in content[part].items()}})
+        )
+        ClusterConfig.from_yaml_file(str(wrong))  # silence
+        told = CliRunner().invoke(app, ["plan", "stance-qwen3-8b", "--config-file", str(wrong)])
+        assert told.exit_code == 1
+        said = f"knows no '{key}x' in {part} and would ignore it. Did you mean '{key}'?"
+        assert said in " ".join(told.output.split())
+
+
+def test_a_key_of_fsdp_may_lack_its_prefix_as_accelerate_takes_it(tmp_path: Path) -> None:
+    content = yaml.safe_load((FOLDER / "fsdp2_8.yaml").read_text())
+    bare = {key.removeprefix("fsdp_"): value for key, value in content["fsdp_config"].items()}
+    (tmp_path / "bare.yaml").write_text(yaml.safe_dump({**content, "fsdp_config": bare}))
+    assert processes_of(tmp_path / "bare.yaml") == 8
+
+
+def test_a_topology_without_a_number_of_processes_is_refused(tmp_path: Path) -> None:
+    content = yaml.safe_load((FOLDER / "ddp_8.yaml").read_text())
+    del content["num_processes"]
+    (tmp_path / "none.yaml").write_text(yaml.safe_dump(content))
+    with pytest.raises(ValueError, match="got num_processes: -1, wanted how many all machines start together"):
+        processes_of(tmp_path / "none.yaml")
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
@@ -110,6 +133,17 @@ def test_each_of_ten_machines_starts_four_and_finds_the_first(name: str) -> None
     prepare_multi_gpu_env(args)
     assert (args.nnodes, args.nproc_per_node, args.node_rank) == ("10", "4", 3)
     assert args.rdzv_endpoint == "10.0.0.1:29500"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+def test_the_plan_refuses_any_topology_that_does_not_divide_the_batch(path: Path) -> None:
+    processes = processes_of(path)
+    told = CliRunner().invoke(app, ["plan", "stance-qwen3-8b", "--config-file", str(path)])
+    if 8 % processes == 0:
+        assert told.exit_code == 0 and f"8 ({8 // processes} per device)" in told.output
+    else:
+        assert told.exit_code == 1
+        assert f"global_batch 8 cannot be shared by {processes} processes" in " ".join(told.output.split())
 
 
 @pytest.mark.parametrize("name", ["obliq-3b", "stance-qwen3-8b"])

@@ -24,7 +24,7 @@ SIZES = {
 }
 OF_A_MODEL = {
     "hybrid": ["--documents", "60", "--width", "384", "--queries", "3"],
-    "evaluation": ["--claims", "2", "--documents", "0"],
+    "evaluation": ["--encoded", "1", "--claims", "2", "--documents", "0"],
     "ablation": ["--claims", "1"],
     "startup": ["--commands", "1"],
 }
@@ -74,7 +74,7 @@ def test_a_ratio_is_read_by_its_bound() -> None:
 def test_calls_take_turns_and_the_first_turn_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[str] = []
     clock = iter(range(1, 100))
-    monkeypatch.setattr(measure, "seconds", lambda call: call() or next(clock))
+    monkeypatch.setattr(measure, "seconds", lambda call, _: call() or next(clock))
     took = measure.in_turns({"a": lambda: called.append("a"), "b": lambda: called.append("b")}, 3)
     assert "".join(called) == "baabbaab"
     assert took == {"a": 6, "b": 5}  # of the turns 3 4, 6 5, 7 8
@@ -85,14 +85,16 @@ def test_the_page_marks_what_misses_and_what_is_not_measured(tmp_path: Path) -> 
         measure.row("one", 1.0, 30.0, ">= 20", against="x", share=0.5, share_of="the rate"),
         measure.row("two", 3.0, 1.0, "<= 1.1", against="y", note="of few."),
         measure.row("three", None, 1.0, "<= 1.1", against="z"),
+        measure.row("four", 1.0, None, "<= 1.1", against="z"),
     ]
     kept = {"seconds": 1, "machine": {"cores": 2}, "versions": {"numpy": "2"}, "rows": rows}
     (tmp_path / "graph.json").write_text(json.dumps(kept))
     page = runner.page(tmp_path).splitlines()
     assert "| one | x | 1 s | 30 s | 30 | ≥ 20 | ✓ |" in page
     assert "| two | y | 3 s | 1 s | 3 | ≤ 1.1 | **✗** |" in page
-    assert "| three | z | n/a | 1 s | n/a | ≤ 1.1 |  |" in page
-    assert "| paired bootstrap | | n/a | n/a | n/a | | |" in page
+    assert "| three | z | n/a | 1 s | n/a | ≤ 1.1 | **✗** |" in page  # it never got there
+    assert "| four | z | 1 s | n/a | n/a | ≤ 1.1 | not run |" in page
+    assert "| paired bootstrap | | n/a | n/a | n/a | | not run |" in page
     assert "- one: 50% of the rate." in page and "- two: of few." in page
     assert "- graph: cores 2" in page and "- graph: numpy 2" in page
     assert runner._missing(tmp_path) == [name for name in runner.SCRIPTS if name != "graph"]

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from accelerate.commands.launch import launch_command_parser
 
+from benchmarks import __main__ as table
 from benchmarks import scale
 from hub_models.recipe import load_recipe
 from hub_models.retrieval.milvus import TOKEN
@@ -82,13 +83,53 @@ def points(power: float) -> list[dict[str, object]]:
 @pytest.mark.parametrize("power", [1.0, 2.0])
 def test_the_slope_of_a_power_is_its_exponent(power: float) -> None:
     time, memory = scale.fitted(points(power))
-    assert (time["name"], memory["name"]) == ("growth of BM25 index, time", "growth of bm25, memory")
+    assert (time["name"], memory["name"]) == ("BM25 index, time", "bm25, memory")
     assert time["ours"] == time["ratio"] == pytest.approx(power) and memory["ours"] == pytest.approx(1.0)
     assert (time["theirs"], time["bound"]) == (1.0, "<= 1.15")
 
 
-def test_small_sizes_have_no_slope() -> None:
-    assert [row["ratio"] for row in scale.fitted(points(1.0)[:2])] == [None, None]
+def test_fixed_costs_of_small_sizes_are_not_fitted_where_larger_ones_are_known() -> None:
+    values = [9.0, 1.0, 10.0, 100.0]
+    assert scale.slope([1_000, 10_000, 100_000, 1_000_000], values) == pytest.approx(1.0)
+    assert scale.slope([1_000, 3_000, 10_000], [1.0, 3.0, 10.0]) == pytest.approx(1.0)  # not measured beyond
+    assert scale.slope([10_000], [1.0]) is None
+
+
+def kept(found: list[dict[str, object]]) -> dict[str, object]:
+    return {"machine": table.machine(), "versions": table.versions(), "points": found}
+
+
+def test_points_of_another_machine_or_other_libraries_are_measured_anew(tmp_path: Path) -> None:
+    file, whole = tmp_path / "scale.json", kept(points(1.0))
+    assert scale.found_before(file) == []
+    for change, expected in (
+        ({}, whole["points"]),
+        ({"machine": table.machine() | {"date": "2020-01-01"}}, whole["points"]),
+        ({"machine": table.machine() | {"processor": "another"}}, []),
+        ({"versions": table.versions() | {"numpy": "0.1"}}, []),
+    ):
+        file.write_text(json.dumps({**whole, **change}))
+        assert scale.found_before(file) == expected
+
+
+def test_the_page_of_the_benchmarks_shows_growth_once_it_is_measured(tmp_path: Path) -> None:
+    assert "## Growth" not in table.page(tmp_path)
+    (tmp_path / "scale.json").write_text(json.dumps(kept(points(2.0))))
+    page = table.page(tmp_path).splitlines()
+    assert "| BM25 index, time | 2 | ≤ 1.15 | **✗** | 20,000,000 s of 1,000,000 |" in page
+    assert "| bm25, memory | 1 | ≤ 1.15 | ✓ | 500 MiB of 1,000,000 |" in page
+    assert "![Time and memory over the number of documents](figures/scale.png)" in page
+    assert any(line.startswith("- scale: processor") for line in page)
+
+
+def test_the_committed_page_is_that_of_the_committed_results() -> None:
+    folder = ROOT / "benchmarks"
+    assert (folder / "README.md").read_text() == table.page(folder / "results")
+    assert "(../benchmarks/README.md)" in PAGE
+    if scale.POINTS.exists():
+        sizes = {point["n"] for point in json.loads(scale.POINTS.read_text())["points"]}
+        assert sizes == set(scale.SIZES)
+        assert (folder / "figures" / "scale.png").exists() and (folder / "figures" / "scale.svg").exists()
 
 
 def test_the_figure_says_what_is_synthetic_and_repeats(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from dataset_builders.instructions import format_query
 from dataset_builders.markdown import cell, template
 from dataset_builders.oblique.purity import read_vectors
 from dataset_builders.sources import inaugural
-from hub_models import encoder
+from hub_models import base, encoder, model_files
 from hub_models.__main__ import app
 from hub_models.evaluation.systems import Encoder, LateInteraction
 from hub_models.hub_cache import install_snapshot
@@ -165,7 +165,7 @@ def _plan(source: str) -> None:
 
 
 def _train(source: str) -> None:
-    encoder.load_base(load_recipe("stance-bge-large", [f"base={source}", "base_revision=null"]))
+    base.load_base(load_recipe("stance-bge-large", [f"base={source}", "base_revision=null"]))
 
 
 DOORS: dict[str, Callable[[str], object]] = {
@@ -232,7 +232,7 @@ def test_an_adapter_cannot_bring_a_base_with_code(with_code: Path, mark: Path, t
 
 def test_weights_that_are_a_program_are_not_read(tmp_path: Path, mark: Path) -> None:
     folder = tmp_path / "model"
-    shutil.copytree(encoder.find(install_tiny("stance-bge-large"), "modules.json").parent, folder)  # type: ignore[union-attr]
+    shutil.copytree(model_files.find(install_tiny("stance-bge-large"), "modules.json").parent, folder)  # type: ignore[union-attr]
     (folder / "model.safetensors").unlink()
     torch.save({"x": Program(mark)}, folder / "pytorch_model.bin")
     with pytest.raises(Exception, match=r"(?i)weights.?only|unpickl|pickle"):

@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 from dataset_builders import sources
 from dataset_builders.folder import shards
 from dataset_builders.instructions import STANCES
-from hub_models.encoder import missing_files
 from hub_models.evaluation.results import Results
 from hub_models.manifest import Manifest, check_adapter
+from hub_models.model_files import missing_files
 from tests.dataset_builders.publisher import claims
 from tests.hub_models.releaser import BASE, make_run
 from tests.tiny import tiny
@@ -149,7 +149,7 @@ def _pairs(place: Path, version: int) -> None:
 
 
 def _recipe(place: Path, version: int) -> None:
-    from tests.hub_models.test_training import triplets
+    from tests.training_runs import triplets
 
     _claims(place, version)
     data = triplets(place / "in", rows=4)

@@ -12,7 +12,7 @@ import torch
 from dataset_builders.schema import Argument, Claim, Relation, Split, Style
 from dataset_builders.stance.data import StanceData
 from hub_models.adapter import attach_lora
-from hub_models.encoder import load_base
+from hub_models.base import load_base
 from hub_models.evaluation.metrics import Float32
 from tests.tiny import REVISION, tiny
 

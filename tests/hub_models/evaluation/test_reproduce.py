@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from hub_models.evaluation.published import stance_rows
+from hub_models.evaluation.published import FOLDER, stance_rows
 from hub_models.evaluation.report_published import beside_published, curriculum_of
-from hub_models.evaluation.reproduce import PAGE, page
+from hub_models.evaluation.reproduce import page
 from hub_models.evaluation.results import Metric, ModelInfo, PerQuery, Results, RunResult, Strategy, TaskResult
 from tests.run_folders import DATA, manifest
 
+PAGE = FOLDER / "REPRODUCE.md"
 ROOT = PAGE.parents[2]
 
 

@@ -13,7 +13,6 @@ from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
 from dataset_builders.instructions import UNSEEN
-from hub_models import encoder
 from hub_models.evaluation.metrics import COMPOSITION
 from hub_models.evaluation.named_tasks import load_tasks
 from hub_models.evaluation.rerank_option import rerankings
@@ -21,6 +20,7 @@ from hub_models.evaluation.results import Results, RunResult, TaskResult
 from hub_models.evaluation.run import OWN, evaluate_model, read_table
 from hub_models.evaluation.stance import judge, queries_of
 from hub_models.evaluation.stance_reranking import StanceReranking, reranked_scores
+from hub_models.retrieval import policies
 from hub_models.retrieval.cross_encoder import CrossEncoderReranker
 from hub_models.retrieval.policies import Policy
 from hub_models.retrieval.rerank import Reranked
@@ -130,7 +130,7 @@ def test_a_cross_encoder_of_the_hub_goes_by_its_commit(monkeypatch: pytest.Monke
     for commit in ("1" * 40, "2" * 40):
         place = tmp_path / "models--a--b" / "snapshots" / commit / "config.json"
         place.parent.mkdir(parents=True)
-        monkeypatch.setattr(encoder, "find", lambda *_, place=place: place)
+        monkeypatch.setattr(policies, "find", lambda *_, place=place: place)
         found.append(StanceReranking(Policy.parse("cross-encoder:a/b")).params)
     assert [params["content"] for params in found] == ["1" * 40, "2" * 40]
     assert found[0]["policy"] == found[1]["policy"] == "cross-encoder:a/b"
