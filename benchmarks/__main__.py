@@ -38,6 +38,8 @@ SCRIPTS = {
 """What there is to run, in this order, and what each is about."""
 MISSED, NOT_RUN = "**✗**", "not run"
 RESULTS = Path(__file__).resolve().parent / "results"
+TOUGHNESS = Path(__file__).with_name("toughness.md")
+"""The page's last section, kept by hand."""
 PACKAGES = (
     "numpy", "scipy", "scikit-learn", "faiss-cpu", "bm25s", "rank-bm25", "torch", "transformers", "peft",
     "sentence-transformers", "mteb", "datasets", "pyarrow",
@@ -148,7 +150,7 @@ def page(folder: Path) -> str:
     if grown.exists():
         found["scale"] = json.loads(grown.read_text())
         lines += _growth(found["scale"]["points"])
-    return "\n".join([*lines, *_where(found)]) + "\n"
+    return "\n".join([*lines, *_where(found), "", TOUGHNESS.read_text(encoding="utf-8")])
 
 
 def _growth(points: list[dict[str, Any]]) -> list[str]:

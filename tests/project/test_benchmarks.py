@@ -107,3 +107,11 @@ def test_a_script_that_fails_leaves_the_rows_that_were_there(tmp_path: Path) -> 
     assert runner.run("bootstrap", tmp_path, "--resamples", "100", "--units", "8", "--repeats", "1")
     kept = json.loads((tmp_path / "bootstrap.json").read_text())
     assert len(kept["rows"]) == 2 and set(kept["versions"]) == set(runner.PACKAGES)
+
+
+def test_the_committed_page_ends_with_the_section_on_toughness() -> None:
+    assert (
+        (ROOT / "benchmarks" / "README.md")
+        .read_text(encoding="utf-8")
+        .endswith("\n\n" + runner.TOUGHNESS.read_text(encoding="utf-8"))
+    )
