@@ -110,6 +110,15 @@ def test_what_could_not_be_saved_is_refused_before_training(state: dict[str, Any
         sharding.prepare(accelerator(**state), encoder())
 
 
+def test_on_cpus_a_launch_that_shards_is_refused_and_not_turned_into_copies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
+    with pytest.raises(ValueError, match=r"does not on 1 process\(es\) of cpu"):
+        train(recipe(tmp_path), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 def launched(topology: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """Two processes on CPUs, by accelerate and a topology that is committed for GPUs."""
     file = f"hub_models/accelerate/{topology}.yaml"
