@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from dataset_builders.sources.obliq_bench import TASKS
 from hub_models.evaluation.diagnostics import Table, contrast, describe
 from hub_models.evaluation.oblique_metrics import MAIN
 from hub_models.evaluation.results import RESULTS_NAME, Results, TaskResult, read_per_query
@@ -56,8 +57,27 @@ def test_the_main_question() -> None:
     assert "({}, {} without: {})".format(*congress) in PAGE
     for task in ("twitter", "math", "wildchat"):
         assert f"{task} {difference(task, 'pairs', 'no-pairs')}" in PAGE
-    left_out = [difference("writing", "without-writing", other) for other in ("zero-shot", "pairs")]
-    assert value("writing", "without-writing") in PAGE and all(text in PAGE for text in left_out)
+
+
+def test_doses_and_the_other_graphs() -> None:
+    doses = {"none": "no-pairs", "48": "dose-48", "96": "dose-96", "192": "dose-192", "288, the whole graph": "pairs"}
+    for label, system in {**doses, "288, in place of the written queries": "replace"}.items():
+        gain = difference("writing", system, "no-pairs") if system != "no-pairs" else ""
+        row = f"| {label} | {value('writing', system)} | {gain} | {value('congress', system)} |"
+        assert " ".join(row.split()) in PAGE
+    for task, rises in (("writing", True), ("congress", False)):
+        means = [STUDY.of_sample()[task].dense(system).value("overall", MAIN).mean for system in doses.values()]
+        assert means == sorted(means, reverse=not rises)
+    for system, words in (("by-base", "on writing (seed 0), "), ("described", "")):
+        said = f"{value('writing', system)}{' ' if words else ', '}{words}{difference('writing', system, 'no-pairs')}"
+        assert f"give {said} against no pairs" in PAGE
+
+
+def test_tasks_left_out() -> None:
+    for task in TASKS:
+        differences = [difference(task, f"without-{task}", other) for other in ("zero-shot", "pairs")]
+        cells = [value(task, "zero-shot"), value(task, f"without-{task}"), *differences]
+        assert f"| {task} | {' | '.join(cells)} |" in PAGE
 
 
 def test_the_specialist() -> None:
