@@ -11,8 +11,8 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-from hub_models.dropout import CheapDropout, attention, cheapen
 from hub_models.base import load_base
+from hub_models.dropout import CheapDropout, attention, cheapen
 from tests.tiny import tiny
 
 

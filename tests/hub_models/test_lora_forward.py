@@ -9,8 +9,8 @@ from sentence_transformers import SentenceTransformer
 from torch import nn
 
 from hub_models.adapter import adapter_layers, attach_lora
-from hub_models.dropout import cheapen
 from hub_models.base import load_base
+from hub_models.dropout import cheapen
 from hub_models.lora_forward import _Forward, hasten
 from tests.tiny import tiny
 
