@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,48 +21,6 @@ _AT_ONCE = 2**18  # numbers of hits' vectors that are scored anew together: they
 _MARGIN = 2  # hits beyond the depth that show that nothing below them can belong above
 _CELLS = 4  # times the root of the number of documents
 _PROBED = 32  # cells a query looks into
-
-
-def search(
-    queries: Float32, documents: Float32, k: int, ids: Sequence[str], *, admitted: Collection[str] | None = None
-) -> list[Hits]:
-    """The ``k`` nearest documents of each query by dot product: score descending, then id ascending.
-
-    Every pair is scored, a block at a time: beside the vectors, which may be mapped from a file, and the hits, memory
-    holds some tens of MiB whatever the sizes. Equal vectors have equal scores.
-
-    Args:
-        queries: float32[q, d], finite.
-        documents: float32[n, d], finite; of unit length, with the queries, for cosine.
-        k: At most this many hits; there are fewer where fewer documents are admitted.
-        ids: One distinct id a document.
-        admitted: Ids of the documents that may be returned; all, if null.
-
-    Returns:
-        For each query its hits as (id, score).
-
-    Raises:
-        ValueError: If shapes or ids do not fit, ``k`` is below 1, a value is NaN or infinite, or an admitted id is
-            unknown.
-    """
-    if queries.ndim != 2 or documents.ndim != 2 or (len(documents) and queries.shape[1] != documents.shape[1]):
-        raise ValueError(
-            f"got queries of shape {queries.shape} and documents of shape {documents.shape}, wanted [q, d] and [n, d]"
-        )
-    _check(documents, k, ids)
-    if not np.isfinite(queries).all():
-        raise ValueError(
-            f"queries {np.flatnonzero(~np.isfinite(queries).all(axis=1))[:10].tolist()} hold NaN or infinity"
-        )
-    if admitted is not None:
-        wanted = set(admitted)
-        unknown = sorted(wanted.difference(ids))
-        if unknown:
-            raise ValueError(f"{len(unknown)} admitted ids are of no document, such as {unknown[:10]}")
-        rows = [i for i, document in enumerate(ids) if document in wanted]
-        documents, ids = documents[rows], [ids[i] for i in rows]
-    ones = np.ones(len(documents), np.float32)
-    return list(_search(queries, documents, ones, k, k, ids, None))
 
 
 def neighbours(
@@ -86,7 +44,7 @@ def neighbours(
     """
     norms, out = _prepare(vectors, k, ids, sources)
     depth = k + max(map(len, out), default=0)
-    return list(_search(vectors, vectors, norms, k, depth, ids, out if sources is not None else None, cosine=True))
+    return list(_search(vectors, norms, k, depth, ids, out if sources is not None else None))
 
 
 def approximate_neighbours(
@@ -178,43 +136,30 @@ def _broken(documents: Float32, start: int) -> NDArray[np.intp]:
 
 
 def _search(
-    queries: Float32,
-    documents: Float32,
-    norms: Float32,
-    k: int,
-    depth: int,
-    ids: Sequence[str],
-    out: Sequence[frozenset[str]] | None,
-    *,
-    cosine: bool = False,
+    vectors: Float32, norms: Float32, k: int, depth: int, ids: Sequence[str], out: Sequence[frozenset[str]] | None
 ) -> Iterator[Hits]:
-    """Fetch ``depth`` for each query, drop what is in ``out``, keep ``k``. With ``cosine`` queries are documents, and
-    without ``out`` each drops itself."""
+    """Fetch ``depth`` for each vector, drop what is in ``out``, or without it the vector itself, keep ``k``."""
     order = np.argsort(np.array(ids)) if len(ids) else np.zeros(0, np.intp)
     rank = np.empty(len(ids), np.intp)
     rank[order] = np.arange(len(ids))
     # A matrix product may give equal vectors unequal last bits: they are scored once.
-    groups = _equal(documents, order)  # by smallest id, each by id
+    groups = _equal(vectors, order)  # by smallest id, each by id
     first = np.array([group[0] for group in groups], dtype=np.intp)
     alone, names = len(groups) == len(ids), np.array(ids, dtype=object)
-    longest = 1.0 if cosine else float(lengths(documents).max(initial=0))
-    for start in tqdm(range(0, len(queries), _QUERIES), desc="neighbours", unit=" blocks", delay=2):
-        block = queries[start : start + _QUERIES]
-        if cosine:
-            block = block / norms[start : start + _QUERIES, None]
-        best, scores = _certain(block, documents, norms, first, depth, longest)
+    for start in tqdm(range(0, len(vectors), _QUERIES), desc="neighbours", unit=" blocks", delay=2):
+        block = vectors[start : start + _QUERIES] / norms[start : start + _QUERIES, None]
+        best, scores = _certain(block, vectors, norms, first, depth)
         if alone and out is None:  # by arrays: a list for each query costs as much as the search
             best = first[best]
-            if cosine:
-                scores[best == np.arange(start, start + len(block))[:, None]] = -np.inf
-            by_score = np.lexsort((rank[best], -scores))[:, : min(k, len(ids) - cosine)]
+            scores[best == np.arange(start, start + len(block))[:, None]] = -np.inf
+            by_score = np.lexsort((rank[best], -scores))[:, : min(k, len(ids) - 1)]
             found = names[np.take_along_axis(best, by_score, axis=1)].ravel().tolist()
             values = np.take_along_axis(scores, by_score, axis=1).ravel().tolist()
             hits, each = list(zip(found, values, strict=True)), by_score.shape[1]
             yield from (hits[i * each : (i + 1) * each] for i in range(len(block)))
             continue
         for i, (row, near) in enumerate(zip(best.tolist(), scores.tolist(), strict=True), start=start):
-            dropped = {ids[i]} if out is None and cosine else out[i] if out is not None else ()
+            dropped = {ids[i]} if out is None else out[i]
             members = sorted((-score, rank[m], m) for g, score in zip(row, near, strict=True) for m in groups[g])
             yield [(ids[m], -minus) for minus, _, m in members if ids[m] not in dropped][:k]
 
@@ -234,7 +179,7 @@ def _equal(documents: Float32, order: NDArray[np.intp]) -> list[list[int]]:
 
 
 def _certain(
-    queries: Float32, documents: Float32, norms: Float32, first: NDArray[np.intp], depth: int, longest: float
+    queries: Float32, documents: Float32, norms: Float32, first: NDArray[np.intp], depth: int
 ) -> tuple[NDArray[np.intp], Float64]:
     """The columns of the best ``depth`` of each query and some more, int[q, m], and their scores, float64[q, m].
 
@@ -246,7 +191,7 @@ def _certain(
     scores = _scores(queries, documents, norms, first, columns)
     if width == len(first):
         return columns, scores
-    error = 2.0**-23 * documents.shape[1] * longest * np.linalg.norm(queries, axis=1)
+    error = 2.0**-23 * documents.shape[1] * np.linalg.norm(queries, axis=1)
     last = -np.partition(-scores, depth - 1, axis=1)[:, depth - 1]
     unsure = np.flatnonzero(last <= near.min(axis=1) + error)
     for start in range(0, len(unsure), 256):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,9 @@ from hypothesis import strategies as st
 
 from benchmarks.synthetic import clustered
 from dataset_builders import knn
-from dataset_builders.knn import approximate_neighbours, neighbours, search
+from dataset_builders.knn import approximate_neighbours, neighbours
 
 TWO = np.array([[1, 0], [0, 1]], np.float32)
-ONE = np.array([[1, 0]], np.float32)
 
 
 @pytest.fixture
@@ -25,12 +25,10 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_short_index_gives_what_there_is_case_21() -> None:
-    assert search(ONE, TWO, 4, ["0", "1"]) == [[("0", 1.0), ("1", 0.0)]]
-    assert search(ONE, np.zeros((0, 2), np.float32), 4, []) == [[]]
-    assert search(ONE, TWO, 2, ["0", "1"], admitted=["1"]) == [[("1", 0.0)]]
-    assert search(ONE, TWO, 2, ["0", "1"], admitted=[]) == [[]]
-    with pytest.raises(ValueError, match=r"got queries of shape \(1, 3\) and documents of shape \(2, 2\), wanted"):
-        search(np.array([[1, 0, 0]], np.float32), TWO, 2, ["0", "1"])
+    assert neighbours(TWO, 4, ["0", "1"]) == [[("1", 0.0)], [("0", 0.0)]]
+    assert neighbours(TWO[:1], 4, ["0"]) == [[]]
+    assert neighbours(TWO[:0], 4, []) == []
+    assert neighbours(TWO, 4, ["0", "1"], sources=["a", "a"]) == [[], []]
 
 
 def reference(
@@ -43,23 +41,25 @@ def reference(
     return found
 
 
-# Small whole numbers: exact products, and ties everywhere.
-matrices = st.integers(1, 12).flatmap(lambda n: st.lists(st.tuples(*[st.integers(-2, 2)] * 3), min_size=n, max_size=n))
+# Of length 1, and of exact products: ties everywhere.
+units = st.sampled_from([*np.eye(4), *-np.eye(4), *(np.array(signs) / 2 for signs in product((1, -1), repeat=4))])
 
 
-@given(matrices, matrices, st.integers(1, 6), st.randoms(use_true_random=False))
-def test_search_is_a_sort_by_score_then_id(rows: Any, asked: Any, k: int, random: Any) -> None:
-    documents, queries = np.array(rows, np.float32), np.array(asked, np.float32)
+@given(st.lists(st.tuples(units, st.integers(0, 3)), min_size=1, max_size=12), st.integers(1, 6), st.randoms())
+def test_neighbours_are_a_sort_by_cosine_then_id(rows: Any, k: int, random: Any) -> None:
+    vectors, sources = np.array([v for v, _ in rows], np.float32), [s or None for _, s in rows]
     ids = [f"d{i}" for i in range(len(rows))]
     random.shuffle(ids)
-    admitted = ids[: len(ids) // 2 + 1]
+    itself = [{i} for i in ids]
+    shared = [
+        {j for j, s in zip(ids, sources, strict=True) if s == source} if source else own
+        for own, source in zip(itself, sources, strict=True)
+    ]
     with small():
-        everything = search(queries, documents, k, ids)
-        some = search(queries, documents, k, ids, admitted=admitted)
-    nothing: list[set[str]] = [set()] * len(queries)
-    assert [[i for i, _ in hits] for hits in everything] == reference(queries, documents, k, ids, nothing)
-    others = [set(ids) - set(admitted)] * len(queries)
-    assert [[i for i, _ in hits] for hits in some] == reference(queries, documents, k, ids, others)
+        found = neighbours(vectors, k, ids)
+        across = neighbours(vectors, k, ids, sources=sources)
+    assert [[i for i, _ in hits] for hits in found] == reference(vectors, vectors, k, ids, itself)
+    assert [[i for i, _ in hits] for hits in across] == reference(vectors, vectors, k, ids, shared)
 
 
 def small() -> Any:
@@ -134,15 +134,17 @@ def test_memory_is_bounded_by_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_what_float32_cannot_tell_apart_is_ordered_by_float64() -> None:
-    """Forty vectors whose cosines differ by about 1e-9: one float32 for all of them."""
+    """Forty vectors whose cosines differ by about 1e-9: one float32 or two for all of them."""
     angles = 1e-4 + 1e-5 * np.random.default_rng(0).permutation(40)
     vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
     ids = [f"d{i:02d}" for i in range(40)]
-    exact = vectors.astype(np.float64)
-    for query, hits in zip(exact, search(vectors, vectors, 40, ids), strict=True):
-        scored = sorted(zip(-(exact @ query), ids, strict=True))
+    norms = np.linalg.norm(vectors, axis=1)
+    queries, exact = (vectors / norms[:, None]).astype(np.float64), vectors.astype(np.float64)
+    for own, query, hits in zip(ids, queries, neighbours(vectors, 39, ids), strict=True):
+        scored = sorted((-s, i) for s, i in zip(exact @ query / norms, ids, strict=True) if i != own)
         assert [i for i, _ in hits] == [i for _, i in scored]
-        assert [s for _, s in hits] == [-s for s, _ in scored]
+        assert [s for _, s in hits] == pytest.approx([-s for s, _ in scored], rel=1e-15)
+        assert len({np.float32(s) for s, _ in scored}) <= 2
 
 
 def test_ties_at_the_border_go_by_id_among_more_documents_than_are_fetched() -> None:
@@ -160,8 +162,6 @@ def bad() -> Iterator[tuple[Any, str]]:
     yield (lambda: neighbours(TWO, 1, ["a"])), r"vectors of shape \(2, 2\) and 1 ids"
     yield (lambda: neighbours(TWO, 1, ["a", "a"])), r"ids must be distinct; doubled: \['a'\]"
     yield (lambda: neighbours(TWO, 0, ["a", "b"])), "got k = 0, wanted at least 1"
-    yield (lambda: search(nan, TWO, 1, ["a", "b"])), r"queries \[1\] hold NaN or infinity"
-    yield (lambda: search(TWO, TWO, 1, ["a", "b"], admitted=["c"])), r"1 admitted ids are of no document.*'c'"
 
 
 @pytest.mark.parametrize(("call", "words"), list(bad()))
