@@ -270,14 +270,18 @@ def _json(figures: Any) -> str:
 
 def _probe(out: Path | None) -> None:
     """Refuse a file that cannot be written before anything is measured."""
+    from dataset_builders.atomic import check_folder
+
     if out is None:
         return
     if out.is_dir():
         raise IsADirectoryError(f"--out: got the folder {out}, wanted a file; add a name to it")
     if not out.parent.is_dir():
         raise FileNotFoundError(f"--out: {out}: the folder {out.parent} is not there; make it or choose another one")
-    if not os.access(out if out.exists() and not out.is_file() else out.parent, os.W_OK):
-        raise PermissionError(f"--out: {out}: the folder {out.parent} cannot be written; choose another one")
+    if out.is_file() or not out.exists():  # else a pipe or a device
+        check_folder(out.parent)
+    elif not os.access(out, os.W_OK):
+        raise PermissionError(f"--out: {out} cannot be written; choose another one")
 
 
 def _write(out: Path | None, text: str) -> None:

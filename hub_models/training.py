@@ -6,6 +6,7 @@ target appears by one rename, with an adapter that the gate has loaded in a proc
 
 from __future__ import annotations
 
+import errno
 import functools
 import hashlib
 import importlib.metadata
@@ -35,7 +36,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from transformers import ProgressCallback, TrainerCallback
 from transformers.integrations.deepspeed import unset_hf_deepspeed_config
 
-from dataset_builders.atomic import write_text
+from dataset_builders.atomic import named, write_text
 from dataset_builders.lock import locked
 from hub_models import sharding, trained_claims, training_data
 from hub_models.adapter import attach_lora
@@ -137,7 +138,7 @@ def _train(run: Path, recipe: Recipe, rows: TrainingSet, batch: int, state: Part
         recipe.global_batch * recipe.accumulation, state.num_processes, ", sharded" if sharded else "",
         precision_of(recipe), batches.coverage, f", resuming at {checkpoint.name}" if checkpoint else "",
     )  # fmt: skip
-    with _full_disk_named(partial):
+    with _full_disk_named(partial), _bar_ended(trainer):
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     weights = trainer.adapter_weights()
     _on_main(
@@ -185,9 +186,24 @@ def _on_main(state: PartialState, work: Callable[[], Any]) -> Any:
 
 
 @contextmanager
+def _bar_ended(trainer: _Trainer) -> Iterator[None]:
+    """What is said when a training fails begins a line of its own."""
+    try:
+        yield
+    finally:
+        for callback in trainer.callback_handler.callbacks:
+            if (bar := getattr(callback, "training_bar", None)) is not None:
+                bar.close()
+
+
+@contextmanager
 def _full_disk_named(partial: Path) -> Iterator[None]:
     try:
         yield
+    except OSError as error:
+        if error.errno != errno.ENOSPC or error.filename is not None:
+            raise
+        raise named(error, partial, "the one before is kept: free some space and run this again") from error
     except RuntimeError as error:
         if "inline_container" not in str(error):  # where torch.save fails, whatever the reason
             raise

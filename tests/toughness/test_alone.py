@@ -162,6 +162,13 @@ def test_a_checkpoint_on_a_full_disk_says_what_to_do(tmp_path: Path) -> None:
         raise RuntimeError("[enforce fail at inline_container.cc:664] . unexpected pos 64 vs 0")
     with pytest.raises(RuntimeError, match="another"), training._full_disk_named(tmp_path):
         raise RuntimeError("another one")
+    with (
+        pytest.raises(
+            OSError, match="No space left on device: the one before is kept: free some space and run this ag"
+        ),
+        training._full_disk_named(tmp_path),
+    ):
+        raise OSError(28, "No space left on device")
 
 
 def test_a_folder_that_cannot_be_written_is_refused_before_work(tmp_path: Path) -> None:
