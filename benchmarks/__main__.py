@@ -174,6 +174,10 @@ def _growth(points: list[dict[str, Any]]) -> list[str]:
             f"| {_number(row['there'], ' ' + row['there_unit'])} of {row['most']:,} |"
             for row in fitted(points)
         ),
+        "",
+        "What lifts a slope above 1 here: the sampler takes claims from a heap, which is n log n; the dense index",
+        "looks for equal texts in a table that outgrows the processor's caches; and small sizes find their memory in",
+        "what the imports left free: the sampler's is linear from 100,000 triplets on.",
     ]
 
 

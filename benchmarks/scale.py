@@ -321,7 +321,7 @@ def draw(points: list[dict[str, Any]], rows: list[dict[str, Any]], folder: Path)
 
     slopes = [row["ours"] for row in rows]
     with plt.rc_context(STYLE | {"text.parse_math": True}):  # powers of ten on the axes
-        figure, panels = plt.subplots(1, 2, figsize=(10.5, 5.2), layout="constrained")
+        figure, panels = plt.subplots(1, 2, figsize=(10.5, 6.0), layout="constrained")
         for panel, unit, title in zip(panels, ("s", "MiB"), ("processor seconds", "MiB at most"), strict=True):
             lines = [(i, what, v) for i, ((what, u), v) in enumerate(series(points).items()) if u == unit]
             for i, what, (sizes, values) in lines:
@@ -329,7 +329,7 @@ def draw(points: list[dict[str, Any]], rows: list[dict[str, Any]], folder: Path)
                 panel.plot(sizes, values, marker="o", markersize=3, linewidth=1, label=what + fit)
             panel.axvline(ENCODED, color="#9a9a9a", linewidth=0.8, linestyle="--")
             panel.set(xscale="log", yscale="log", xlabel="documents, or triplets", title=title)
-            panel.legend(fontsize=7, frameon=False)
+            panel.legend(fontsize=7, frameon=False, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.13))
             panel.grid(alpha=0.2)
         figure.suptitle(
             f"Left of the dashed line ({ENCODED:,}) vectors are MiniLM's, right of it they are SYNTHETIC (clustered); "

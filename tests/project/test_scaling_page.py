@@ -114,10 +114,11 @@ def test_the_committed_page_is_that_of_the_committed_results() -> None:
     folder = ROOT / "benchmarks"
     assert (folder / "README.md").read_text() == table.page(folder / "results")
     assert "(../benchmarks/README.md)" in PAGE
-    if scale.POINTS.exists():
-        sizes = {point["n"] for point in json.loads(scale.POINTS.read_text())["points"]}
-        assert sizes == set(scale.SIZES)
-        assert (folder / "figures" / "scale.png").exists() and (folder / "figures" / "scale.svg").exists()
+    found = json.loads(scale.POINTS.read_text())["points"]
+    assert {point["n"] for point in found} == set(scale.SIZES)
+    assert (folder / "figures" / "scale.png").exists() and (folder / "figures" / "scale.svg").exists()
+    late = [(n, mib) for n, mib in zip(*scale.series(found)["sampler", "MiB"], strict=True) if n >= 100_000]
+    assert scale.slope(*map(list, zip(*late, strict=True))) == pytest.approx(1, abs=0.05)  # as the page says
 
 
 def test_the_figure_says_what_is_synthetic_and_repeats(tmp_path: Path) -> None:
