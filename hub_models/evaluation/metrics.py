@@ -1,8 +1,9 @@
 """Retrieval metrics over one ranking: score descending, then id ascending.
 
-Two forms. The plain one takes qrels and a run as dictionaries and suits any task. The stance one is vectorised and
-says of every ranked document *why* it is wrong (stance paper, 3.1 and 3.3). Both are macro-averages over queries; a
-query without a relevant document is left out and counted, a query without a result counts as 0.
+Two forms. The plain one takes qrels and a run as dictionaries, suits any task, and is what the tests hold the other
+against. The stance one is vectorised and says of every ranked document *why* it is wrong (stance paper, 3.1 and 3.3).
+Both are macro-averages over queries; a query without a relevant document is left out and counted, a query without a
+result counts as 0.
 """
 
 from __future__ import annotations
