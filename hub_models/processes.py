@@ -1,10 +1,14 @@
-"""How many processes there are, and which one this is."""
+"""How many processes there are, which one this is, and what the main one does for all."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from typing import Any
 
 import torch.distributed
+from accelerate import PartialState
+from accelerate.utils import broadcast_object_list
 
 
 def rank_and_count() -> tuple[int, int]:
@@ -16,3 +20,19 @@ def rank_and_count() -> tuple[int, int]:
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_rank(), torch.distributed.get_world_size()
     return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def on_main(state: PartialState, work: Callable[[], Any]) -> Any:
+    """What ``work`` gives or raises on the main process, on all of them: none is left waiting for one that failed."""
+    outcome: list[Any] = [None, None]
+    if state.is_main_process:
+        try:
+            outcome[0] = work()
+        except (OSError, ValueError, RuntimeError) as error:
+            outcome[1] = error
+    if state.num_processes > 1:
+        broadcast_object_list(outcome)
+    result, fault = outcome
+    if fault is not None:
+        raise fault
+    return result

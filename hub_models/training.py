@@ -10,14 +10,13 @@ import errno
 import functools
 import hashlib
 import importlib.metadata
-import json
 import logging
 import math
 import platform
 import shutil
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -25,7 +24,6 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from accelerate import PartialState
-from accelerate.utils import broadcast_object_list
 from accelerate.utils.constants import FSDP_MODEL_NAME
 from huggingface_hub import ModelCard
 from safetensors import SafetensorError
@@ -33,7 +31,7 @@ from safetensors.torch import load_file, save
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 from sentence_transformers.sentence_transformer.losses import CachedMultipleNegativesRankingLoss
 from sentence_transformers.sentence_transformer.modules import Pooling
-from transformers import ProgressCallback, TrainerCallback
+from transformers import ProgressCallback
 from transformers.integrations.deepspeed import unset_hf_deepspeed_config
 
 from dataset_builders.atomic import named, write_text
@@ -55,17 +53,24 @@ from hub_models.manifest import (
     is_machine_path,
 )
 from hub_models.model_files import missing_files, runs_own_code
+from hub_models.processes import on_main
 from hub_models.recipe import Recipe
 from hub_models.release import PROBE_TEXTS, GateError, gate, probe
+from hub_models.training_callbacks import (
+    AdapterCheck,
+    CheckpointMark,
+    ProgressBar,
+    RunLog,
+    SamplerCheck,
+    last_checkpoint,
+)
 from hub_models.training_data import TrainingSet
 
 logger = logging.getLogger(__name__)
 
 RUNS = Path("runs")
 LOG_EVERY = 10  # steps
-CHECK_ADAPTER_AT = 5  # steps; by then each adapter matrix has moved, or never will
 LONGEST_WAIT = timedelta(hours=2)  # of the other processes, while the main one takes a large model through the gate
-_COMPLETE = "complete"  # a checkpoint that holds this file was written to its end on all ranks
 _LIBRARIES = ("torch", "transformers", "sentence-transformers", "peft", "accelerate", "datasets")
 
 
@@ -96,8 +101,8 @@ def train(recipe: Recipe, out: Path | None = None) -> Path:
         rows = training_data.read(recipe)
     run = out or RUNS / f"{recipe.name}-{_run_hash(recipe, rows)[:8]}"
     with ExitStack() as held:  # the lock, by the main process, until all are through
-        if _on_main(state, lambda: _enter(run, recipe, rows, held)):
-            _on_main(state, lambda: _tidy(run))
+        if on_main(state, lambda: _enter(run, recipe, rows, held)):
+            on_main(state, lambda: _tidy(run))
             logger.info("already trained: %s", run)
         else:
             _train(run, recipe, rows, batch, state)
@@ -111,7 +116,7 @@ def _train(run: Path, recipe: Recipe, rows: TrainingSet, batch: int, state: Part
     batches = sampler(columns, batch, seed=recipe.seed)  # fails here, if at all, and counts the steps
     steps = math.ceil(len(batches) / state.num_processes / recipe.accumulation) * recipe.epochs
     partial, _ = _working_folders(run)
-    _on_main(state, lambda: _claim(partial, recipe, rows))
+    on_main(state, lambda: _claim(partial, recipe, rows))
 
     sharded = sharding.is_wanted()
     model = _untrained(recipe, rows, "cpu" if sharded else None)  # one device may be too small for all of it
@@ -131,17 +136,17 @@ def _train(run: Path, recipe: Recipe, rows: TrainingSet, batch: int, state: Part
         sharding.prepare(trainer.accelerator, model)
     trainer.add_callback(AdapterCheck(trainer.adapter_weights))
     trainer.remove_callback(ProgressCallback)
-    trainer.add_callback(ProgressBar)
-    checkpoint = _last_checkpoint(partial)
+    trainer.add_callback(bar := ProgressBar())
+    checkpoint = last_checkpoint(partial)
     logger.info(
         "%s: %d steps of %d rows, %d process(es)%s, %s, coverage %.3f%s", run.name, math.ceil(steps),
         recipe.global_batch * recipe.accumulation, state.num_processes, ", sharded" if sharded else "",
         precision_of(recipe), batches.coverage, f", resuming at {checkpoint.name}" if checkpoint else "",
     )  # fmt: skip
-    with _full_disk_named(partial), _bar_ended(trainer):
+    with _full_disk_named(partial), closing(bar):  # what is said of a fault begins a line of its own
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     weights = trainer.adapter_weights()
-    _on_main(
+    on_main(
         state, lambda: _finish(run, partial, _trained(trainer, weights, recipe, rows), recipe, rows, trainer.state)
     )
 
@@ -167,33 +172,6 @@ def _trained(
     # Training in half precision wraps forward in autocast, which loading the release will not do.
     plain: SentenceTransformer = trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=False)
     return plain
-
-
-def _on_main(state: PartialState, work: Callable[[], Any]) -> Any:
-    """What ``work`` gives or raises on the main process, on all of them: none is left waiting for one that failed."""
-    outcome: list[Any] = [None, None]
-    if state.is_main_process:
-        try:
-            outcome[0] = work()
-        except (OSError, ValueError, RuntimeError) as error:
-            outcome[1] = error
-    if state.num_processes > 1:
-        broadcast_object_list(outcome)
-    result, fault = outcome
-    if fault is not None:
-        raise fault
-    return result
-
-
-@contextmanager
-def _bar_ended(trainer: _Trainer) -> Iterator[None]:
-    """What is said when a training fails begins a line of its own."""
-    try:
-        yield
-    finally:
-        for callback in trainer.callback_handler.callbacks:
-            if (bar := getattr(callback, "training_bar", None)) is not None:
-                bar.close()
 
 
 @contextmanager
@@ -292,107 +270,6 @@ class _Trainer(SentenceTransformerTrainer):  # type: ignore[misc]
 
     def _load_from_checkpoint(self, checkpoint_path: str, model: Any = None) -> None:
         sharding.load_adapter(self.model, load_file(Path(checkpoint_path) / ADAPTER_NAME))
-
-
-class ProgressBar(ProgressCallback):  # type: ignore[misc]
-    """The trainer's bar with the loss at its end instead of a line for each log entry."""
-
-    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any) -> None:
-        if self.training_bar is not None and logs and "loss" in logs:
-            self.training_bar.set_postfix(loss=f"{float(logs['loss']):.3f}")
-
-
-class RunLog(TrainerCallback):  # type: ignore[misc]
-    """``train.log``: one JSON object a line with step, epoch, loss, learning_rate and grad_norm."""
-
-    KEYS = ("step", "epoch", "loss", "learning_rate", "grad_norm")
-
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / "train.log"
-
-    def on_log(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        if state.is_world_process_zero:
-            # A gradient that overflowed in half precision has no norm that JSON could hold.
-            entries = [
-                {k: e[k] if math.isfinite(e[k]) else None for k in self.KEYS if k in e}
-                for e in state.log_history
-                if "loss" in e
-            ]
-            write_text(self._path, "".join(json.dumps(entry, allow_nan=False) + "\n" for entry in entries))
-
-
-class SamplerCheck(TrainerCallback):  # type: ignore[misc]
-    """See to it that the trainer draws its batches from our sampler, in the epoch that it is in.
-
-    A sampler that is handed over in the wrong form is ignored in silence, and after resuming with several processes
-    the trainer does not pass the epoch on.
-    """
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, train_dataloader: Any = None, **_: Any) -> None:
-        if _sampler_of(train_dataloader) is None:
-            raise RuntimeError("the trainer does not use the distinct-claim sampler; this is a fault of training.py")
-
-    def on_epoch_begin(self, args: Any, state: Any, control: Any, train_dataloader: Any = None, **_: Any) -> None:
-        sampler = _sampler_of(train_dataloader)
-        if sampler is not None:
-            sampler.set_epoch(int(state.epoch or 0))
-
-
-def _sampler_of(loader: Any) -> DistinctClaimBatchSampler | None:
-    while loader is not None and not isinstance(loader, DistinctClaimBatchSampler):
-        loader = getattr(loader, "batch_sampler", None)
-    return loader
-
-
-class AdapterCheck(TrainerCallback):  # type: ignore[misc]
-    """Stop a run whose adapter does not move.
-
-    ``lora_B`` starts at zero. Where a layer gets no gradient, as under gradient checkpointing without inputs that need
-    one, it stays there while the loss is logged as ever.
-
-    Raises:
-        RuntimeError: From the trainer, a few steps after the start or at the end, naming the matrices that are zero.
-    """
-
-    def __init__(self, weights: Callable[[], dict[str, torch.Tensor]]) -> None:
-        self._weights = weights
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        # Scaling for fp16 starts too high on purpose and skips steps until it fits.
-        if state.global_step == (50 if args.fp16 else CHECK_ADAPTER_AT):
-            self._check(state.global_step)
-
-    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        self._check(state.global_step)
-
-    def _check(self, step: int) -> None:
-        weights = self._weights()  # gathered by all
-        _on_main(PartialState(), lambda: self._require_moved(weights, step))
-
-    def _require_moved(self, weights: dict[str, torch.Tensor], step: int) -> None:
-        matrices = {name: weight for name, weight in weights.items() if "lora_B" in name}
-        still = [name for name, matrix in matrices.items() if not matrix.abs().max() > 0]
-        if still:
-            raise RuntimeError(
-                f"after {step} steps {len(still)} of {len(matrices)} adapter matrices are still zero or not "
-                f"finite, such as {still[:2]}: no gradient reaches them. Is the learning rate above 0 (the first step "
-                "of a warm-up is not), do lora.target_modules name modules that the pooled output depends on, does "
-                "the base support gradient_checkpointing?"
-            )
-
-
-class CheckpointMark(TrainerCallback):  # type: ignore[misc]
-    """Mark a checkpoint as complete once every rank has written its part: a kill may come in between."""
-
-    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        PartialState().wait_for_everyone()
-        if state.is_world_process_zero:
-            (Path(args.output_dir) / f"checkpoint-{state.global_step}" / _COMPLETE).touch()
-
-
-def _last_checkpoint(folder: Path) -> Path | None:
-    complete = [mark.parent for mark in folder.glob(f"checkpoint-*/{_COMPLETE}")]
-    return max(complete, key=lambda path: int(path.name.rpartition("-")[2]), default=None)
 
 
 def _run_hash(recipe: Recipe, rows: TrainingSet) -> str:

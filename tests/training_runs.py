@@ -45,3 +45,12 @@ def adapter(run: Path) -> dict[str, torch.Tensor]:
 def same(a: Path, b: Path) -> bool:
     left, right = adapter(a), adapter(b)
     return left.keys() == right.keys() and all(torch.equal(left[k], right[k]) for k in left)
+
+
+def check_learnt_alike(found: Path, wanted: Path, share: float) -> None:
+    """Fail unless both learnt, and no weight of ``found`` is off by more than ``share`` of the largest learnt one."""
+    left, right = adapter(found), adapter(wanted)
+    learnt = max(float(weights.abs().max()) for name, weights in right.items() if "lora_B" in name)
+    assert learnt > 1e-3
+    for name, weights in right.items():
+        torch.testing.assert_close(left[name], weights, rtol=0, atol=learnt * share)

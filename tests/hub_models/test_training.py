@@ -16,7 +16,7 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
-from hub_models import training
+from hub_models import training, training_callbacks
 from hub_models.base import load_base
 from hub_models.manifest import Manifest
 from hub_models.recipe import Recipe
@@ -141,7 +141,7 @@ def test_a_killed_run_resumes_to_the_same_adapter(tmp_path: Path) -> None:
     assert done.returncode == -signal.SIGKILL
     partial = tmp_path / ".run.partial"
     assert not (tmp_path / "run").exists()
-    assert training._last_checkpoint(partial) == partial / "checkpoint-20"
+    assert training_callbacks.last_checkpoint(partial) == partial / "checkpoint-20"
     (partial / "checkpoint-30").mkdir()  # not marked as complete
     resumed = train(made, tmp_path / "run")
     unbroken = train(made, tmp_path / "unbroken")
@@ -228,5 +228,5 @@ def test_half_precision_passes_the_gate(tmp_path: Path) -> None:
 
 def test_a_gradient_that_overflowed_is_null_in_the_log(tmp_path: Path) -> None:
     state = SimpleNamespace(is_world_process_zero=True, log_history=[{"step": 1, "loss": 0.5, "grad_norm": math.inf}])
-    training.RunLog(tmp_path).on_log(None, state, None)
+    training_callbacks.RunLog(tmp_path).on_log(None, state, None)
     assert json.loads((tmp_path / "train.log").read_text()) == {"step": 1, "loss": 0.5, "grad_norm": None}

@@ -7,12 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 
-from hub_models import training
+from hub_models import training, training_callbacks
 from hub_models.manifest import Manifest
 from hub_models.training import train
-from tests.training_runs import adapter, recipe, same
+from tests.training_runs import check_learnt_alike, recipe, same
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -59,11 +58,7 @@ def test_two_processes_write_one_run_and_learn_what_one_learns_case_29(
     assert (manifest.status, manifest.steps) == ("trained", 6)
     assert not list(tmp_path.glob(".*"))
     monkeypatch.setattr(training, "gate", lambda *_, **__: None)
-    alone, both = adapter(train(made, tmp_path / "alone")), adapter(tmp_path / "run")
-    learnt = max(float(weights.abs().max()) for name, weights in alone.items() if "lora_B" in name)
-    assert learnt > 1e-3
-    for name, weights in alone.items():
-        torch.testing.assert_close(both[name], weights, rtol=0, atol=learnt / 100)
+    check_learnt_alike(tmp_path / "run", train(made, tmp_path / "alone"), share=1 / 100)
 
 
 def test_all_ranks_end_where_the_folder_is_taken(tmp_path: Path) -> None:
@@ -82,7 +77,7 @@ def test_two_processes_resume_to_the_same_adapter(tmp_path: Path) -> None:
     arguments = ["--recipe", tmp_path / "recipe.yaml", "--out"]
     script = Path(__file__).parent / "killed_run.py"
     assert torchrun(script, tmp_path / "recipe.yaml", tmp_path / "run", "23").returncode != 0
-    assert training._last_checkpoint(tmp_path / ".run.partial") is not None
+    assert training_callbacks.last_checkpoint(tmp_path / ".run.partial") is not None
     for run in ("run", "unbroken"):
         done = torchrun("train.py", *arguments, tmp_path / run)
         assert done.returncode == 0, done.stderr

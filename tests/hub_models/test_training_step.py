@@ -11,7 +11,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.losses.merged_forward import column_merging_disabled
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
-from hub_models import training
+from hub_models import training, training_callbacks
 from hub_models.adapter import attach_lora
 from hub_models.base import load_base
 from hub_models.recipe import Recipe
@@ -98,4 +98,4 @@ def test_an_adapter_without_gradient_stops_the_run_case_19(tmp_path: Path, monke
 def test_a_sampler_that_is_not_used_is_noticed() -> None:
     loader = torch.utils.data.DataLoader(list(range(4)), batch_size=2)
     with pytest.raises(RuntimeError, match="does not use the distinct-claim sampler"):
-        training.SamplerCheck().on_train_begin(None, None, None, train_dataloader=loader)
+        training_callbacks.SamplerCheck().on_train_begin(None, None, None, train_dataloader=loader)
