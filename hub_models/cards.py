@@ -148,7 +148,7 @@ def _read_recipe(path: Path) -> Recipe:
 
 def _recipe_rows(recipe: dict[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
     """The recipe's settings, dotted. Base, template and data are told elsewhere, and data may name a folder."""
-    told_elsewhere = {"name", "base", "base_revision", "architecture", "query_template", "data", "hub_id"}
+    told_elsewhere = {"name", "base", "base_revision", "architecture", "query_template", "data"}
     for key, value in recipe.items():
         if not prefix and key in told_elsewhere:
             continue

@@ -141,7 +141,6 @@ class Recipe(_Strict):
         warmup: Share of the optimiser steps over which the learning rate rises, in [0, 1).
         precision: Of the computation. ``auto``: bf16 where the device has units for it, else fp32.
         seed: Of the adapter's start, the sampler and the dropout.
-        hub_id: Where a release of this recipe goes, ``organisation/name``.
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")
@@ -170,7 +169,6 @@ class Recipe(_Strict):
     gradient_checkpointing: bool = False
     seed: int = Field(default=0, ge=0, lt=2**32)  # NumPy's bound
     data: tuple[DataEntry, ...]
-    hub_id: str | None = Field(default=None, pattern=r"^[^/\s]+/[^/\s]+$")
 
     @field_validator("query_template")
     @classmethod
@@ -245,7 +243,7 @@ class Recipe(_Strict):
 
 # What describes the base and not the task: another base does not inherit it.
 _OF_THE_BASE = (
-    *("base_revision", "architecture", "pooling", "dense", "end_token", "query_template", "hub_id"),
+    *("base_revision", "architecture", "pooling", "dense", "end_token", "query_template"),
     *("base_licence", "bidirectional", "trust_remote_code"),
 )
 
