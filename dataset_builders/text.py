@@ -8,6 +8,9 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
+LONGEST_TEXT = 2**24
+"""Characters of a text: no model reads a longer one, and its words alone would fill the memory."""
+
 _SPACE = re.compile(r"\s+")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SHOWN = 200  # characters
@@ -71,10 +74,12 @@ def check_text(text: object, where: str) -> str:
     """Return ``text`` if it is a text that every later step can hold.
 
     Raises:
-        ValueError: If it is no string, blank, or holds a NUL character or a lone surrogate.
+        ValueError: If it is no string, blank, longer than `LONGEST_TEXT`, or holds a NUL character or a lone surrogate.
     """
     if not isinstance(text, str):
         raise ValueError(f"{where}: got {type(text).__name__} {shown(text)}, wanted a text")
+    if len(text) > LONGEST_TEXT:
+        raise ValueError(f"{where}: the text has {len(text):,} characters, wanted at most {LONGEST_TEXT:,}; split it")
     if not text.strip():
         raise ValueError(f"{where}: the text is empty; remove the row or fill it in")
     if "\x00" in text:

@@ -17,7 +17,7 @@ from dataset_builders.instructions import DEFAULT_QUERY_TEMPLATE
 from dataset_builders.text import did_you_mean
 from hub_models import remote_code
 from hub_models.manifest import ADAPTER_NAME, FILE_NAME
-from hub_models.recipe import load_recipe, recipe_names
+from hub_models.recipe import Recipe, load_recipe, recipe_names
 
 ADAPTER_CONFIG = "adapter_config.json"
 # Without its own tokenizer an adapter would be loaded with the base's, which lacks what training has set.
@@ -135,20 +135,27 @@ def commit_of(repo_id: str, revision: str | None) -> str | None:
 
 
 def query_template_of(path_or_id: str | Path, *, revision: str | None = None) -> str:
-    """The template that formats a model's queries: its release's own, its recipe's for the base of a recipe that comes
-    with the package, else the default."""
+    """The template that formats a model's queries: its release's own, else the one of the recipe that comes with the
+    package for it or for the base that it adapts, else the default."""
     template = slant_json(path_or_id, revision=revision).get("query_template")
     if template:
         return str(template)
-    recipes = [load_recipe(name) for name in recipe_names()]
-    return next((r.query_template for r in recipes if r.base == str(path_or_id)), DEFAULT_QUERY_TEMPLATE)
+    recipe = _recipe_of(path_or_id, revision)
+    return recipe.query_template if recipe else DEFAULT_QUERY_TEMPLATE
 
 
 def max_query_length_of(path_or_id: str | Path, *, revision: str | None = None) -> int | None:
     """After how many tokens a model's oblique queries are cut, where that is earlier than other texts: as its release
-    says, or the recipe that comes with the package of its base."""
+    says, or else the recipe that comes with the package for it or for the base that it adapts."""
     stored = slant_json(path_or_id, revision=revision)
     if stored:
         return stored.get("max_query_length")
-    recipes = [load_recipe(name) for name in recipe_names()]
-    return next((r.max_query_length for r in recipes if r.base == str(path_or_id)), None)
+    recipe = _recipe_of(path_or_id, revision)
+    return recipe.max_query_length if recipe else None
+
+
+def _recipe_of(path_or_id: str | Path, revision: str | None) -> Recipe | None:
+    """The package's recipe with this base. Who trained an adapter elsewhere told its base alone."""
+    config = find(str(path_or_id), ADAPTER_CONFIG, revision)
+    base = read_json(config).get("base_model_name_or_path") if config else str(path_or_id)
+    return next((r for r in map(load_recipe, recipe_names()) if r.base == base), None)

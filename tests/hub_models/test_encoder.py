@@ -17,7 +17,7 @@ from hub_models.adapter import adapter_scaled, attach_lora
 from hub_models.base import load_base, prompts
 from hub_models.encoder import identity, load
 from hub_models.hub_cache import SAMPLE_BASE, SAMPLE_BASE_REVISION, ensure_base, install_snapshot
-from hub_models.model_files import query_template_of
+from hub_models.model_files import max_query_length_of, query_template_of
 from hub_models.recipe import load_recipe, recipe_names
 from tests.hub_models.evaluation.helpers import write_run
 from tests.tiny import DENSE, REVISION, SHRUNK, build, install_tiny, tiny
@@ -431,6 +431,15 @@ def test_the_template_of_a_folder_without_manifest_is_the_default(tmp_path: Path
 def test_the_base_of_a_recipe_is_asked_with_the_recipes_template(name: str) -> None:
     recipe = load_recipe(name)
     assert query_template_of(recipe.base) == recipe.query_template
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_an_adapter_trained_elsewhere_is_asked_as_its_base_is(name: str, tmp_path: Path) -> None:
+    """As the stance paper's adapters are, which bring no slant.json."""
+    recipe = load_recipe(name)
+    (tmp_path / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": recipe.base}))
+    assert query_template_of(tmp_path) == recipe.query_template
+    assert max_query_length_of(tmp_path) == recipe.max_query_length
 
 
 def test_a_loaded_adapter_can_be_scaled_and_a_bad_scale_is_refused_before_anything_is_read(tmp_path) -> None:
