@@ -74,7 +74,7 @@ def check_text(text: object, where: str) -> str:
     """Return ``text`` if it is a text that every later step can hold.
 
     Raises:
-        ValueError: If it is no string, blank, longer than `LONGEST_TEXT`, or holds a NUL character or a lone surrogate.
+        ValueError: If it is no string, blank, longer than `LONGEST_TEXT`, or holds a NUL or a lone surrogate.
     """
     if not isinstance(text, str):
         raise ValueError(f"{where}: got {type(text).__name__} {shown(text)}, wanted a text")
