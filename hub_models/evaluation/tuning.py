@@ -124,12 +124,12 @@ def standard_error(differences: Float64, claims: Sequence[str]) -> float:
 
 
 def fit_lambda(
-    judged: Judgements, queries: list[Query], dense: Scores, task_name: str
+    judged: Judgements, queries: list[Query], dense: Scores, task_name: str, *, errors: float = ERRORS
 ) -> tuple[LambdaModel, dict[float, float]]:
     """A default λ, and a ridge regression on `FEATURES` of what each other λ gains over it.
 
     The penalty is chosen by cross-validation over claims. Where even the best one does not beat the default by more
-    than `ERRORS` standard errors on claims that it was not fitted on, all coefficients are 0.
+    than ``errors`` standard errors on claims that it was not fitted on, all coefficients are 0.
 
     Returns:
         The model, and λ to mean P@R.
@@ -152,7 +152,7 @@ def fit_lambda(
     held_out = {ridge: _held_out(found, gains, claims, ridge, default) for ridge in RIDGES}
     ridge = max(RIDGES, key=lambda r: float(held_out[r].mean()))
     gain, error = float(held_out[ridge].mean()), standard_error(held_out[ridge], claims)
-    kept = gain > ERRORS * error
+    kept = gain > errors * error
     record: dict[str, Any] = {
         "task": task_name,
         "revision": judged.revision,
