@@ -46,7 +46,7 @@ from hub_models.retrieval.dense import DenseIndex  # noqa: E402
 RECIPE = "stance-minilm"
 BOUND = "<= 0.6"
 SHARE = 0.9  # of the stock script's final gain
-EVERY = 20  # steps
+EVERY = 30  # steps
 STOCK_RATES = ("1e-4", "3e-4", "5e-4", "1e-3")
 SPLITS: tuple[Split, ...] = ("validation", "test")
 
