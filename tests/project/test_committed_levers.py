@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,20 @@ def levers_errors() -> list[str]:
     return [*hard, "", *semi_hard]
 
 
+def lambda_table() -> list[str]:
+    rows = json.loads((FOLDER / "levers" / "lambda-by-query.json").read_text(encoding="utf-8"))
+    lines = ["| P@R | best fixed λ | auto | by query | oracle |", "|---|---|---|---|---|"]
+    for gated, free in zip(rows[::2], rows[1::2], strict=True):
+        assert (gated["choice"], free["choice"], gated["fixed"]) == ("auto", "by query", free["fixed"])
+        cells = [f"{gated['fixed']:.3f} at {gated['fixed_weight']:g}"]
+        for row in (gated, free):
+            found = row["auto_minus_fixed"]
+            cells.append(f"{row['auto']:.3f} ({found['delta']:+.3f} [{found['low']:+.3f}, {found['high']:+.3f}])")
+        name = gated["model"].rpartition("/")[2]
+        lines.append(f"| {name}, {gated['on']} | {' | '.join(cells)} | {gated['oracle']:.3f} |")
+    return lines
+
+
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("levers/*/results.json")), ids=lambda p: p.parent.name)
 def test_committed_runs_beside_the_dense_one_are_whole(path: Path) -> None:
     (task,) = Results.read(path).tasks.values()
@@ -54,7 +69,7 @@ def test_committed_runs_beside_the_dense_one_are_whole(path: Path) -> None:
         assert read_per_query(path.parent, run.per_query).num_rows
 
 
-@pytest.mark.parametrize("table", [levers_table, levers_errors])
+@pytest.mark.parametrize("table", [levers_table, levers_errors, lambda_table])
 def test_the_tables_of_the_page_are_those_of_the_files(table) -> None:
     assert "\n".join(table()) in (FOLDER / "README.md").read_text()
 
