@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hub_models.evaluation.published import CURRICULUM_OF
+from hub_models.evaluation.report_ablation import left_whole
 from hub_models.evaluation.stance_ranking import ORACLE, TOPIC
 from hub_models.evaluation.study_published import beside_published
 from hub_models.evaluation.study_results import ZERO_SHOT, Spread, StudyResults, StudyRun, StudyTask
@@ -73,10 +74,11 @@ def _head(study: StudyResults) -> Iterator[str]:
 
 def _sizes(study: StudyResults, task: StudyTask) -> str:
     counts = task.counts
+    left_out = sum(counts["left_out"].values())
     return (
         f"{counts['claims']} claims of the split {counts['split']}, {counts['queries']} queries, corpus of "
         f"{counts['documents']} arguments."
-    )
+    ) + (f" Left out: {left_out} (claim, stance) pairs without a single right document." if left_out else "")
 
 
 # -- what it shows -------------------------------------------------------------------------------------------------
@@ -230,6 +232,8 @@ def _ablation(task: StudyTask) -> Iterator[str]:
         cells = [_with_std(run.value("overall", metric)) for metric in ABLATION]
         yield f"| {label(run.system)} | {' | '.join(cells)} |"
     yield ""
+    for line in left_whole(task.skipped):
+        yield from (line, "")
 
 
 def _with_std(found: Spread | None) -> str:

@@ -191,6 +191,20 @@ def test_the_report_says_what_the_figures_say() -> None:
     assert "**A quick study, of 100 steps and one seed" in report(made_study(quick=True))
 
 
+def test_what_was_left_out_is_counted_where_something_was() -> None:
+    study = made_study()
+    (task,) = of_averitec(study).values()
+    out = "Left out: 3 (claim, stance) pairs without a single right document."
+    whole = "Left whole, being a single word: 40 instructions and 5 claims."
+    page = report(study.model_copy(update={"tasks": {"x": task}}))
+    assert "Left" not in page and "Word ablation" in page
+    counts = task.counts | {"left_out": {"support": 1, "attack": 2}}
+    task = task.model_copy(update={"counts": counts, "skipped": {"instruction": 40, "claim": 5}})
+    lines = report(study.model_copy(update={"tasks": {"x": task}})).splitlines()
+    assert f"9 claims of the split test, 90 queries, corpus of 40 arguments. {out}" in lines
+    assert lines[lines.index(whole) - 2].startswith("| Mixed + Aug |")  # below the ablation's table
+
+
 def beside(study: StudyResults) -> list[list[str]]:
     """The cells of the lines below the words that set the published numbers beside ours."""
     rest = report(study).partition("cut at min(R, 10)")[2]
@@ -384,6 +398,9 @@ def test_the_sets_are_those_at_hand_the_sources_own_and_those_named(tmp_path: Pa
 def test_the_command_writes_the_report_and_the_figures(
     tmp_path: Path, recipe: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    one_word = {"claim": "Unfair!", "split": "test", "support": ["The claim is true because rules are."], "attack": []}
+    with (tmp_path / "mine.jsonl").open("a", encoding="utf-8") as file:
+        file.write(json.dumps(one_word) + "\n")
     own = {"mine-stance": load_tasks(["mine-stance"], tmp_path / "mine.jsonl", "test")["mine-stance"]}
     monkeypatch.setattr(study, "sets_at_hand", lambda *_: own)  # the sample takes long
     out = tmp_path / "out"
@@ -393,6 +410,7 @@ def test_the_command_writes_the_report_and_the_figures(
     assert done.exit_code == 0, done.output
     page = (out / "report.md").read_text(encoding="utf-8")
     assert "## mine-stance" in page and "DI (hard negative)" in page and "hybrid (λ = 0.2, lexical = s)" in page
+    assert "Left out: 1 (claim, stance) pairs" in page and "being a single word: 10 claims." in page
     for name in (
         "composition",
         "trade-off",
