@@ -17,7 +17,7 @@ import typer
 
 from dataset_builders.terminal import print_any_text, told
 from hub_models.hub_cache import use_project_cache
-from hub_models.options import TrustRemoteCode
+from hub_models.options import Lexical, LexicalName, TrustRemoteCode
 
 app = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
 
@@ -29,11 +29,6 @@ class EvaluatedSplit(StrEnum):
 
 class Comparable(StrEnum):
     published = "published"
-
-
-class LexicalName(StrEnum):
-    slant = "slant"
-    s = "s"
 
 
 @app.command()
@@ -116,9 +111,7 @@ def main(
             "commas; 'auto' chooses one by query with what `python -m hub_models tune` fitted."
         ),
     ] = None,
-    lexical: Annotated[
-        LexicalName, typer.Option(help="Words and weights of that BM25: ours, or 's', the stance paper's own.")
-    ] = LexicalName.slant,
+    lexical: Lexical = LexicalName.slant,
     adapter_scale: Annotated[
         float | None,
         typer.Option(help="Stance tasks: also with the adapter at this scale, 0 to 2. Default: what tune stored."),

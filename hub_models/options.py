@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated
 
 import typer
+
+
+class LexicalName(StrEnum):
+    slant = "slant"
+    s = "s"
+
+
+Lexical = Annotated[
+    LexicalName, typer.Option(help="Words and weights of that BM25: ours, or 's', the stance paper's own.")
+]
 
 TrustRemoteCode = Annotated[
     str | None,

@@ -12,6 +12,7 @@ import typer
 
 from dataset_builders.choices import QueryForm
 from dataset_builders.terminal import told
+from hub_models.options import Lexical, LexicalName
 
 app = typer.Typer(help="Train many systems with one budget, measure all on all sets, and report it as the papers do.")
 
@@ -56,6 +57,7 @@ def stance(
     hybrid: Annotated[
         str, typer.Option(help="Weights of BM25 beside the dense scores, with commas; '' for none.")
     ] = "0.1,0.15,0.2",
+    lexical: Lexical = LexicalName.slant,
     quick: Annotated[bool, typer.Option("--quick", help="100 steps and one seed: does everything work?")] = False,
     overrides: Overrides = None,
 ) -> None:
@@ -65,8 +67,8 @@ def stance(
     try:
         written = studies.study_stance(
             out, recipe, studies.parse_systems(curricula, also or []), seeds=1 if quick else seeds, source=source,
-            data=data, further=evaluate or [], split=split.value, hybrid=hybrid, quick=quick,
-            overrides=overrides or [], command=_command(),
+            data=data, further=evaluate or [], split=split.value, hybrid=hybrid,
+            lexical=lexical.value, quick=quick, overrides=overrides or [], command=_command(),
         )  # fmt: skip
     except (ValueError, OSError, RuntimeError) as error:
         raise told(error) from None

@@ -93,6 +93,8 @@ def _further(run: RunResult, name: str) -> Iterator[str]:
     yield from [f"{what} · {told}"] if len(f"{what} · {told}") <= WIDTH else [what, f"  {told}"]
     yield _line(f"  {name}", _means(run, "overall"))
     yield _line("  difference", [_difference(own.get(metric)) for metric in COLUMNS])
+    if unknown := run.diagnostics.get("claims_without_a_known_word"):
+        yield f"  claims of which no word is in the corpus, ranked as in the dense run: {unknown}"
     if chosen := run.diagnostics.get("lambda"):
         gain = chosen["auto_minus_fixed"]
         interval = "" if gain["low"] is None else f" [{gain['low']:+.3f},{gain['high']:+.3f}]"

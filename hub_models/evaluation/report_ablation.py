@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 from hub_models.evaluation.results import Metric, Results, RunResult
 
 HEADINGS = {"ris": "RIS", "rcs": "RCS", "di_positive": "DI (pos)", "di_hard": "DI (hard neg)"}
@@ -30,11 +32,14 @@ def ablation_table(results: Results, task_name: str, baseline: Results | None = 
         "DI: what the cosine gains without the stance word: where stance is understood, below 0 for right arguments",
         "and above 0 for hard negatives. Mean ± sample std.",
     ]
-    skipped = {part: n for part, n in facts["skipped"].items() if n}
-    if skipped:
-        parts = " and ".join(f"{n} {part}s" for part, n in skipped.items())
-        lines.append(f"Left whole, being a single word: {parts}.")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *left_whole(facts["skipped"])]) + "\n"
+
+
+def left_whole(skipped: Mapping[str, int]) -> Iterator[str]:
+    """A line on the parts of queries that have a single word, by part; none where there is no such part."""
+    parts = [f"{n} {part}s" for part, n in skipped.items() if n]
+    if parts:
+        yield f"Left whole, being a single word: {' and '.join(parts)}."
 
 
 def _cells(run: RunResult, slice_name: str) -> list[str]:

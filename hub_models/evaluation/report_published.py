@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from hub_models.evaluation.published import StanceRow, stance_rows
 from hub_models.evaluation.results import Results, RunResult, TaskResult
 from hub_models.manifest import FILE_NAME, Manifest
 
-_COLUMNS = {
+COLUMNS = {
     "ndcg_at_10": "NDCG@10",
     "precision_at_r_cap10": "P@R",
     "hard_at_r_cap10": "hard",
     "semi_hard_at_r_cap10": "semi-hard",
     "easy_at_r_cap10": "easy",
 }
-_ABLATION = {"ris": "RIS", "rcs": "RCS", "di_positive": "DI (pos)", "di_hard": "DI (hard)"}
+ABLATION = {"ris": "RIS", "rcs": "RCS", "di_positive": "DI (pos)", "di_hard": "DI (hard)"}
 _LABEL, _CELL = 40, 12
 
 
@@ -62,7 +63,7 @@ def beside_published(results: Results, task_name: str, curriculum: str | None) -
     lines = [
         f"published · {task_name} · S tables {', '.join(dict.fromkeys(r.table for r in rows))}, cut at min(R, 10)"
     ]
-    for columns in (_COLUMNS, _ABLATION):
+    for columns in (COLUMNS, ABLATION):
         lines += _table([r for r in rows if set(r.cells) == set(columns)], task, columns)
     return "\n".join(lines) + "\n"
 
@@ -82,12 +83,16 @@ def _table(rows: list[StanceRow], task: TaskResult, columns: dict[str, str]) -> 
 
 
 def _measured(row: StanceRow, task: TaskResult) -> RunResult | None:
-    """Our run of what a line is of; a hybrid one with S's own tokenizer."""
+    return next((run for run in task.runs if searched_alike(row, run.strategy, run.params)), None)
+
+
+def searched_alike(row: StanceRow, strategy: str, params: Mapping[str, Any]) -> bool:
+    """Whether a run of ours searched as a line's system did: a hybrid one with S's own tokenizer and BM25."""
     if row.reranked:
-        return next((run for run in task.runs if run.strategy == "rerank"), None)
+        return strategy == "rerank"
     if row.weight is None:
-        return task.run("dense")
-    return task.run("hybrid", {"weight": row.weight, "lexical": "s"})
+        return strategy == "dense" and not params
+    return strategy == "hybrid" and params == {"weight": row.weight, "lexical": "s"}
 
 
 def _line(label: str, cells: list[str]) -> str:

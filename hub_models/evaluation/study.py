@@ -17,6 +17,7 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 
 from dataset_builders import builds
 from dataset_builders.atomic import write_text
+from dataset_builders.lexical import Lexical
 from dataset_builders.schema import Split
 from dataset_builders.sources import sample
 from hub_models import training_data
@@ -104,8 +105,8 @@ def sets_at_hand(source: str | None, data: Path | None, further: Sequence[str], 
     return tasks
 
 
-def fusions(weights: str) -> list[Variant]:
-    """A hybrid run for each weight of BM25.
+def fusions(weights: str, lexical: Lexical = "slant") -> list[Variant]:
+    """A hybrid run for each weight of BM25, with our words or the stance paper's.
 
     Raises:
         ValueError: If a weight is no number from 0 to 1: ``auto`` belongs to a single tuned model.
@@ -113,7 +114,7 @@ def fusions(weights: str) -> list[Variant]:
     wanted = parse_weights(weights) if weights else []
     if "auto" in wanted:
         raise ValueError(f"--hybrid: got {weights!r}, wanted numbers: 'auto' is fitted model by model, with `tune`")
-    return [Hybrid(weight) for weight in wanted]
+    return [Hybrid(weight, lexical) for weight in wanted]
 
 
 def training_folder(source: str | None, data: Path | None, out: Path) -> Path | None:
@@ -138,6 +139,7 @@ def study_stance(
     further: Sequence[str],
     split: Split,
     hybrid: str,
+    lexical: Lexical,
     quick: bool,
     overrides: Sequence[str],
     command: str,
@@ -154,7 +156,7 @@ def study_stance(
     from hub_models.evaluation.study_report import report
 
     check_source(source, data)
-    variants = fusions(hybrid)
+    variants = fusions(hybrid, lexical)
     tasks = sets_at_hand(source, data, further, split)
     check_writable(out)
     check_own(out / RESULTS_NAME)

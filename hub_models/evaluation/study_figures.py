@@ -3,6 +3,7 @@ and the word ablation of each system's first seed (S figures 4-8)."""
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -127,27 +128,27 @@ def trade_off(study: StudyResults) -> Figure:
 
 
 def hybrid(study: StudyResults) -> Figure | None:
-    """P@R, hard and semi-hard by the fixed weight of BM25, for each system; None where no hybrid was measured."""
+    """P@R, hard and semi-hard by the fixed weight of BM25, for each system and each BM25; None where no hybrid was
+    measured."""
     from matplotlib.figure import Figure
 
-    lines = {
-        (name, system): [run for run in task.runs if run.system == system and _fixed_weight(run) is not None]
-        for name, task in study.tasks.items()
-        for system in study.systems
-    }
-    if not any(lines.values()):
+    fused = {name: [run for run in task.runs if _fixed_weight(run) is not None] for name, task in study.tasks.items()}
+    words = list(dict.fromkeys(run.params.get("lexical") for runs in fused.values() for run in runs))
+    if not words:
         return None
     shown = {"precision_at_r": "P@R", "hard_at_r": "hard@R", "semi_hard_at_r": "semi-hard@R"}
     figure = Figure(figsize=(9.6, 2.9 * len(study.tasks)), layout="constrained")
     grid = figure.subplots(len(study.tasks), len(shown), squeeze=False)
     for row, (name, task) in zip(grid, study.tasks.items(), strict=True):
         for axes, (metric, title) in zip(row, shown.items(), strict=True):
-            for system in study.systems:
-                runs = sorted(lines[name, system], key=lambda run: _fixed_weight(run) or 0.0)
+            for system, lexical in itertools.product(study.systems, words):
+                runs = [r for r in fused[name] if (r.system, r.params.get("lexical")) == (system, lexical)]
+                runs.sort(key=lambda run: _fixed_weight(run) or 0.0)
                 if runs:
                     x = [0.0, *(_fixed_weight(run) or 0.0 for run in runs)]
                     y = [_mean(run, metric) for run in (task.dense(system), *runs)]
-                    axes.plot(x, y, "o-", markersize=4, label=label(system))
+                    called = label(system) + (f", {lexical}" if len(words) > 1 else "")
+                    axes.plot(x, y, "o-", markersize=4, label=called)
             axes.set_title(f"{name}: {title}", fontsize=9)
             axes.set_xlabel("λ")
             axes.spines[["top", "right"]].set_visible(False)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from hub_models.evaluation.published import CURRICULUM_OF, Cell, StanceRow, stance_rows
+from hub_models.evaluation.published import CURRICULUM_OF
+from hub_models.evaluation.report_ablation import left_whole
 from hub_models.evaluation.stance_ranking import ORACLE, TOPIC
+from hub_models.evaluation.study_published import beside_published
 from hub_models.evaluation.study_results import ZERO_SHOT, Spread, StudyResults, StudyRun, StudyTask
 from hub_models.evaluation.study_text import budget, difference_text, made_by, spread_text, verdict
 
@@ -20,10 +22,6 @@ COLUMNS = {
 ABLATION = {"ris": "RIS", "rcs": "RCS", "di_positive": "DI (positive)", "di_hard": "DI (hard negative)"}
 HIGHER_IS_BETTER = {"ndcg_at_10", "precision_at_r"}
 STANCES = ("attack", "support", "overall")  # S's order
-ORIENTATION = "tfu-heldout"
-"""The corpus of S whose figures stand beside a set that S did not measure: as ours, claims of the training source."""
-
-_BESIDE = ("precision_at_r_cap10", "hard_at_r_cap10", "semi_hard_at_r_cap10")
 
 _PRINTED = {ours: printed for printed, ours in CURRICULUM_OF.items() if ours} | {ZERO_SHOT: "Zero-Shot"}
 
@@ -53,7 +51,7 @@ def report(study: StudyResults, figures: Sequence[str] = ()) -> str:
     for name, task in study.tasks.items():
         lines += ["", f"## {name}", "", _sizes(study, task), "", *_claims(task), ""]
         lines += [*retrieval_table(task), "", *_ceilings(task), "", *_pairs(task), ""]
-        lines += [*_styles(task), *_beside_published(study, task), *_ablation(task)]
+        lines += [*_styles(task), *_ablation(task), *beside_published(study, task, run_label)]
     if figures:
         lines += ["", "## Figures", "", *(f"![{path}]({path})" for path in figures)]
     return "\n".join(lines).rstrip() + "\n"
@@ -76,10 +74,11 @@ def _head(study: StudyResults) -> Iterator[str]:
 
 def _sizes(study: StudyResults, task: StudyTask) -> str:
     counts = task.counts
+    left_out = sum(counts["left_out"].values())
     return (
         f"{counts['claims']} claims of the split {counts['split']}, {counts['queries']} queries, corpus of "
         f"{counts['documents']} arguments."
-    )
+    ) + (f" Left out: {left_out} (claim, stance) pairs without a single right document." if left_out else "")
 
 
 # -- what it shows -------------------------------------------------------------------------------------------------
@@ -216,49 +215,6 @@ def _styles(task: StudyTask) -> Iterator[str]:
     yield ""
 
 
-# -- beside the published ------------------------------------------------------------------------------------------
-
-
-def _beside_published(study: StudyResults, task: StudyTask) -> Iterator[str]:
-    """Ours and S's, cut at min(R, 10) as S cuts: of the same base and corpus where S has it, else for orientation."""
-    rows = [row for row in stance_rows() if row.slice == "overall" and row.weight is None and not row.reranked]
-    rows = [row for row in rows if "precision_at_r_cap10" in row.cells]
-    same = [row for row in rows if (row.corpus, row.base) == (task.dataset, study.base)]
-    found = same or [row for row in rows if row.corpus == ORIENTATION]
-    if not found:
-        return  # an installed wheel has no published numbers
-    tables = {row.base: row.table for row in found}
-    if same:
-        yield f"Beside S table {next(iter(tables.values()))}, overall, cut at min(R, 10):"
-    else:
-        yield (
-            "S did not measure this base on these claims. For orientation, S's own bases on S's held-out claims "
-            f"(tables {', '.join(tables.values())}), overall, cut at min(R, 10); other corpora, other sizes: compare "
-            "the directions alone."
-        )
-    yield ""
-    names = [f"S, {base.split('/')[-1]}" for base in tables]
-    yield f"| P@R / hard / semi-hard | here | {' | '.join(names)} |"
-    yield "|---" * (2 + len(tables)) + "|"
-    for system in dict.fromkeys(run.system for run in task.runs):
-        ours = task.dense(system)
-        cells = [" / ".join(_mean(ours.value("overall", metric)) for metric in _BESIDE)]
-        for base in tables:
-            row = _row(found, base, system)
-            cells.append(" / ".join(_mean(row.cells[metric]) for metric in _BESIDE) if row else "")
-        yield f"| {label(system)} | {' | '.join(cells)} |"
-    yield ""
-
-
-def _row(rows: Sequence[StanceRow], base: str, system: str) -> StanceRow | None:
-    wanted = None if system == ZERO_SHOT else system
-    return next((row for row in rows if (row.base, row.curriculum) == (base, wanted)), None)
-
-
-def _mean(found: Cell | Spread | None) -> str:
-    return "n/a" if found is None or found.mean is None else f"{found.mean:.3f}"
-
-
 # -- S tables 20-25 ------------------------------------------------------------------------------------------------
 
 
@@ -276,6 +232,8 @@ def _ablation(task: StudyTask) -> Iterator[str]:
         cells = [_with_std(run.value("overall", metric)) for metric in ABLATION]
         yield f"| {label(run.system)} | {' | '.join(cells)} |"
     yield ""
+    for line in left_whole(task.skipped):
+        yield from (line, "")
 
 
 def _with_std(found: Spread | None) -> str:

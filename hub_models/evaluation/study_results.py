@@ -15,6 +15,7 @@ from pydantic import Field, ValidationError
 
 from dataset_builders.atomic import write_bytes
 from hub_models.evaluation import stance_table
+from hub_models.evaluation.ablation_results import KEY as ABLATION
 from hub_models.evaluation.measured import Table, matching_rows
 from hub_models.evaluation.results import (
     RESULTS_NAME,
@@ -110,13 +111,18 @@ class Pair(Part):
 
 
 class StudyTask(Part):
-    """One evaluation set."""
+    """One evaluation set.
+
+    Attributes:
+        skipped: How many queries the word ablation left whole a part of, by part, as it is a single word.
+    """
 
     dataset: str
     revision: str
     counts: dict[str, Any]
     runs: list[StudyRun]
     pairs: list[Pair]
+    skipped: dict[str, int] = Field(default_factory=dict)
 
     def dense(self, system: str) -> StudyRun:
         """The plain dense run, which every system has."""
@@ -228,14 +234,21 @@ def aggregate(
             if against is None or other in against
         ]
         found[task] = StudyTask(
-            dataset=first.dataset, revision=first.revision, counts=_shared(first.counts), runs=runs, pairs=pairs
-        )
+            dataset=first.dataset, revision=first.revision, counts=_shared(first.counts), runs=runs, pairs=pairs,
+            skipped=_skipped(first),
+        )  # fmt: skip
     return found
 
 
 def _shared(counts: dict[str, Any]) -> dict[str, Any]:
     """What does not depend on the model."""
     return {key: value for key, value in counts.items() if key != "trained_on"}
+
+
+def _skipped(task: TaskResult) -> dict[str, int]:
+    """The same for every system: they share the queries' words."""
+    dense = task.run("dense")
+    return dict(dense.diagnostics[ABLATION]["skipped"]) if dense and ABLATION in dense.diagnostics else {}
 
 
 def _runs(system: str, seeds: Sequence[TaskResult]) -> list[StudyRun]:

@@ -6,12 +6,16 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from dataset_builders import folder
 from dataset_builders.folder import Table, batches_of
 from dataset_builders.schema import OBLIQUE_ROWS
+from dataset_builders.stance.inversions import PROMPT_SHA256
 from tests.dataset_builders.publisher import NAME, Publisher, claims, commits
+from tests.dataset_builders.test_inversions import EXPLICIT, claims_file, flipped, sides
+from tests.endpoint import endpoint
 from tests.hub.clients import TestHub
 
 
@@ -126,6 +130,31 @@ def test_fewer_shards_and_renamed_configs_leave_no_old_row_and_a_hand_stays(
     claimed = {row["claim"] for rows in load_all(hub, NAME)["claims"].values() for row in rows}
     assert claimed == {"Claim one holds.", "Claim five holds.", "Claim six holds."}
     assert {row["claim"] for row in load_all(hub, NAME)["extra"]["train"]} == {"Claim one holds.", "Claim two holds."}
+
+
+def test_generated_inversions_are_built_published_and_loaded(
+    hub: TestHub, publisher: Publisher, tmp_path: Path
+) -> None:
+    name, source = "my-stance-inversions", tmp_path / "data" / "my-stance-arguments"
+    built = source.with_name(name)
+    with endpoint(flipped) as server:
+        for command in (
+            ("build", source.name, "--source", claims_file(tmp_path, 3), "--out", source),
+            ("build", name, "--source", source, "--out", built, "--generate", "tiny", "--base-url", server.base_url),
+            ("publish", name, "--source", source, "--org", "org"),
+        ):
+            done = publisher.run(*command)
+            assert done.code == 0, done.output
+        assert len(server.bodies) == 3  # one for each claim: publishing asks nobody
+    assert commits(hub, name) == 1
+    (shard,) = built.glob("inversions/train-*.parquet")
+    assert load_all(hub, name) == {"inversions": {"train": pq.read_table(shard).to_pylist()}}
+    rows = load_all(hub, name)["inversions"]["train"]
+    originals = [text for of in sides(3).values() for texts in of.values() for text in texts]
+    assert {row["original"]: row["inverted"] for row in rows} == {text: EXPLICIT[text] for text in originals}
+    assert {(row["generator"], row["prompt_sha256"]) for row in rows} == {("tiny", PROMPT_SHA256)}
+    card = hub.files("dataset", f"org/{name}")["README.md"].decode()
+    assert "tiny" in card and PROMPT_SHA256 in card
 
 
 def test_ones_own_oblique_rows_are_held_to_their_bounds(hub: TestHub, publisher: Publisher, tmp_path: Path) -> None:

@@ -307,6 +307,66 @@ def test_perspectrum_has_the_published_counts(external: Path) -> None:
     assert data.counts == {"claims that repeat another, merged": 1, "arguments that repeat another, merged": 2}
 
 
+def write_perspectrum(
+    out: Path, claims: list[dict[str, Any]], pool: list[dict[str, Any]], split: dict[str, str]
+) -> None:
+    for name, content in (
+        ("perspectrum_with_answers_v1.0.json", claims),
+        ("perspective_pool_v1.0.json", pool),
+        ("dataset_split_v1.0.json", split),
+    ):
+        (out / name).write_text(json.dumps(content))
+
+
+def test_perspectrum_in_the_public_shape(tmp_path: Path) -> None:
+    def claim(number: int, text: str, *clusters: tuple[str, list[int]]) -> dict[str, Any]:
+        perspectives = [
+            {"pids": pids, "stance_label_3": label, "stance_label_5": f"MILDLY_{label}",
+             "voter_counts": [3, 0, 0, 0, 0], "evidence": []}
+            for label, pids in clusters
+        ]  # fmt: skip
+        return {"cId": number, "text": text, "source": "idebate", "perspectives": perspectives, "topics": ["Law"]}
+
+    texts = {
+        7: "Wardens cost little.",
+        3: "A warden is cheap.",
+        5: "Rules on dogs are not obeyed.",
+        9: "Parks belong to all.",
+        4: "Children need space.",
+    }
+    write_perspectrum(
+        tmp_path,
+        [
+            claim(20, "Dogs must be on a lead", ("SUPPORT", [7, 3]), ("UNDERMINE", [5])),
+            claim(8, "Parks should close at night", ("UNDERMINE", [9]), ("SUPPORT", [7, 4])),
+            claim(9, "Swings are needed", ("SUPPORT", [4])),
+        ],
+        [{"pId": i, "text": text, "source": "idebate"} for i, text in texts.items()],
+        {"8": "dev", "9": "test", "20": "train"},
+    )
+    data = sources.load("perspectrum", tmp_path)
+    assert [(c.claim_id, c.claim, c.split) for c in data.claims] == [
+        ("perspectrum-20", "Dogs must be on a lead", "train"),
+        ("perspectrum-8", "Parks should close at night", "validation"),
+        ("perspectrum-9", "Swings are needed", "test"),
+    ]
+    # 3 and 4 are paraphrases of 7 there; 4 is an argument where it stands first.
+    assert {(a.argument_id, a.text) for a in data.arguments} == {
+        (f"perspective-{i}", texts[i]) for i in (4, 5, 7, 9)
+    }  # fmt: skip
+    assert set(data.relations) == {
+        Relation("perspective-7", "perspectrum-20", "support"),
+        Relation("perspective-5", "perspectrum-20", "attack"),
+        Relation("perspective-9", "perspectrum-8", "attack"),
+        Relation("perspective-7", "perspectrum-8", "support"),
+        Relation("perspective-4", "perspectrum-9", "support"),
+    }
+    first, shares, alone = (c.group_id for c in data.claims)
+    assert first == shares != alone
+    assert {a.style for a in data.arguments} == {"natural"}
+    assert {c.licence for c in data.claims} | {a.licence for a in data.arguments} == {"cc-by-sa-4.0"}
+
+
 def test_perspectrum_says_which_file_is_missing(tmp_path: Path) -> None:
     (tmp_path / "perspectrum_with_answers_v1.0.json").write_text("[]")
     with pytest.raises(FileNotFoundError, match=r"perspective_pool_v1.0.json.*not found; wanted the files of"):
@@ -315,11 +375,6 @@ def test_perspectrum_says_which_file_is_missing(tmp_path: Path) -> None:
 
 def test_perspectrum_refuses_an_unknown_label(tmp_path: Path) -> None:
     claim = {"cId": 1, "text": "a", "perspectives": [{"pids": [1], "stance_label_3": "SUPORT"}]}
-    for name, content in (
-        ("perspectrum_with_answers_v1.0.json", [claim]),
-        ("perspective_pool_v1.0.json", [{"pId": 1, "text": "b"}]),
-        ("dataset_split_v1.0.json", {"1": "train"}),
-    ):
-        (tmp_path / name).write_text(json.dumps(content))
+    write_perspectrum(tmp_path, [claim], [{"pId": 1, "text": "b"}], {"1": "train"})
     with pytest.raises(ValueError, match=r"got stance_label_3 'SUPORT', wanted one of .*Did you mean 'SUPPORT'"):
         sources.load("perspectrum", tmp_path)

@@ -11,10 +11,12 @@ import pytest
 import yaml
 from safetensors.torch import load_file, save_file
 
+from hub_models.retrieval.levers import Levers, Stored, stored
 from tests.hub.accounts import TOKENS
 from tests.hub.clients import TestHub
 from tests.hub.faults import Hold, LoseAnswer, Status
 from tests.hub_models.releaser import BASE, NAME, Releaser, make_run, put_base
+from tests.hub_models.retrieval.test_adaptive import fitted
 from tests.tiny import REVISION, tiny
 
 REPO = f"org/{NAME}"
@@ -95,6 +97,15 @@ def test_a_release_is_one_commit_and_stays_what_it_was(
     assert "trained model 1.000000 at least (plain loading: not the newest commit)" in verified.output
     differs = releaser.run("verify", REPO)
     assert differs.code == 1 and "is not what was trained: plain loading: an embedding has cosine" in differs.output
+
+
+def test_a_release_keeps_what_tune_chose(hub: TestHub, releaser: Releaser, run: Path, tmp_path: Path) -> None:
+    chosen = Stored(Levers(adapter_scale=0.6, anchor=0.25), fitted())
+    _slant(run, lambda_model=fitted().model_dump(mode="json"), adapter_scale=0.6, anchor_weight=0.25)
+    done = releaser.run("release", run, "--org", "org", read_back=False)
+    assert done.code == 0, done.output
+    (tmp_path / "slant.json").write_bytes(hub.files("model", REPO)["slant.json"])
+    assert stored(tmp_path) == chosen
 
 
 def test_a_base_from_a_folder_is_released_by_its_hub_id_case_10(

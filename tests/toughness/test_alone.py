@@ -54,7 +54,7 @@ def test_a_study_keeps_the_next_one_out(tmp_path: Path) -> None:
     with alone(tmp_path / "study"), pytest.raises(BlockingIOError, match="wait until it is done, or give another"):
         study_stance(
             tmp_path / "study", "stance-minilm", [], seeds=1, source=None, data=None, further=[], split="test",
-            hybrid="", quick=True, overrides=[], command="",
+            hybrid="", lexical="slant", quick=True, overrides=[], command="",
         )  # fmt: skip
 
 

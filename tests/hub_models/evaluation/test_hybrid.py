@@ -168,6 +168,20 @@ def test_a_run_that_is_there_is_not_measured_again_and_others_are_added(tasks, t
     evaluate_model(BASE, tasks, out=tmp_path / "out", variants=variants(BASE, tasks, hybrid="0.2,0.1"))
 
 
+def test_a_claim_of_unknown_words_is_counted_under_the_run(tasks, tmp_path):
+    said = "  claims of which no word is in the corpus, ranked as in the dense run: 1"
+    known = evaluate_model(BASE, tasks, out=tmp_path / "known", variants=variants(BASE, tasks, hybrid="0.1"))
+    assert "no word is in the corpus" not in table(known.results, NAME)
+    row = {"claim": "Zyx wvu.", "split": "test", "support": ["Tea is good."], "attack": ["Tea is bad."]}
+    with (tmp_path / "mine.jsonl").open("a") as file:
+        file.write(json.dumps(row) + "\n")
+    more = load_tasks([NAME], tmp_path / "mine.jsonl", "test")
+    found = evaluate_model(BASE, more, out=tmp_path / "out", variants=variants(BASE, more, hybrid="0.1,0.2"))
+    lines = table(found.results, NAME).splitlines()
+    at = [lines.index(next(x for x in lines if x.startswith(f"hybrid-weight-{w}"))) for w in (0.1, 0.2)]
+    assert [lines[i + 3] for i in at] == [said, said] and lines.count(said) == 2  # below the two lines of each run
+
+
 def test_weight_zero_is_the_dense_run(tasks, tmp_path):
     found = evaluate_model(BASE, tasks, out=tmp_path / "out", variants=variants(BASE, tasks, hybrid="0"))
     dense, _, fused = found.results.tasks[NAME].runs

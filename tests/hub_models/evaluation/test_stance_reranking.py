@@ -25,7 +25,7 @@ from hub_models.retrieval.cross_encoder import CrossEncoderReranker
 from hub_models.retrieval.policies import Policy
 from hub_models.retrieval.rerank import Reranked
 from tests.hub_models.evaluation.helpers import random_data, write_run, write_short_form
-from tests.tiny_rerankers import bert_reranker
+from tests.tiny_rerankers import bert_reranker, qwen3_reranker
 
 
 def test_the_first_are_reordered_and_the_rest_follow() -> None:
@@ -46,11 +46,12 @@ def test_the_first_are_reordered_and_the_rest_follow() -> None:
     assert seen == [(queries[2].text, 4), (queries[0].text, 4)]
 
 
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
+@pytest.fixture(scope="module", params=[bert_reranker, qwen3_reranker], ids=["bert", "qwen3"])
+def folders(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
+    """A run, a cross-encoder and data: once with a classifier, once with a language model as Qwen3-Reranker is."""
     root = tmp_path_factory.mktemp("stance-rerank")
     (root / "ce").mkdir()
-    return write_run(root / "run"), bert_reranker(root / "ce"), write_short_form(root / "mine.jsonl")
+    return write_run(root / "run"), request.param(root / "ce"), write_short_form(root / "mine.jsonl")
 
 
 def test_a_cross_encoder_of_all_documents_ranks_by_its_scores_alone(
@@ -85,9 +86,10 @@ def test_a_cross_encoder_of_all_documents_ranks_by_its_scores_alone(
         scores = alone.scores(queries[table["query_id"][row]], [d.text for d in judged.documents])  # type: ignore[union-attr]
         by_id = {d.argument_id: s for d, s in zip(judged.documents, scores, strict=True)}  # type: ignore[union-attr]
         found = [by_id[i] for i in table["top"][row]]
-        np.testing.assert_allclose(found, sorted(scores, reverse=True)[:10], atol=1e-6)
+        np.testing.assert_allclose(found, sorted(scores, reverse=True)[:10], atol=1e-5)
 
 
+@pytest.mark.parametrize("folders", [bert_reranker], ids=["bert"], indirect=True)
 def test_another_cross_encoder_in_a_folder_of_that_name_is_measured_anew(
     folders: tuple[Path, Path, Path], tmp_path: Path
 ) -> None:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from hub_models import training
 from hub_models.__main__ import app
-from hub_models.evaluation import study, study_cells
+from hub_models.evaluation import study, study_cells, study_figures
 from hub_models.evaluation.named_tasks import load_tasks
 from hub_models.evaluation.published import stance_rows
 from hub_models.evaluation.results import RESULTS_NAME, Comparison, Metric, Results
@@ -118,7 +118,7 @@ def run(system: str, precision: float, hard: float, strategy: str = "dense", **p
         "semi_hard_at_r": spread(1 - precision - hard), "easy_at_r": spread(0.0),
         "stance_oracle_precision_at_r": spread(0.7), "topic_precision_at_r": spread(0.6),
         "precision_at_r_cap10": spread(precision), "hard_at_r_cap10": spread(hard),
-        "semi_hard_at_r_cap10": spread(1 - precision - hard),
+        "semi_hard_at_r_cap10": spread(1 - precision - hard), "easy_at_r_cap10": spread(0.0),
     }  # fmt: skip
     slices = {name: dict(metrics) for name in ("overall", "support", "attack")}
     return StudyRun(system=system, strategy=strategy, params=params, slices=slices)  # type: ignore[arg-type]
@@ -131,7 +131,7 @@ def difference(metric: str, delta: float, low: float, high: float, against: str)
     )  # fmt: skip
 
 
-def made_study(**changes: Any) -> StudyResults:
+def made_study(lexical: str = "slant", **changes: Any) -> StudyResults:
     pairs = [
         Pair(system="homogeneous", against=ZERO_SHOT,
              compare=[difference("semi_hard_at_r", 0.2, 0.15, 0.25, ZERO_SHOT)]),
@@ -145,7 +145,8 @@ def made_study(**changes: Any) -> StudyResults:
         counts={"split": "test", "claims": 9, "queries": 90, "documents": 40, "left_out": {}, "style": {}},
         runs=[
             run(ZERO_SHOT, 0.4, 0.324), run("homogeneous", 0.597, 0.025), run("mixed_aug", 0.6, 0.044),
-            run("mixed_aug", 0.6, 0.05, "hybrid", weight=0.1), run("mixed_aug", 0.61, 0.06, "hybrid", weight=0.2),
+            run("mixed_aug", 0.6, 0.05, "hybrid", weight=0.1, lexical=lexical),
+            run("mixed_aug", 0.61, 0.06, "hybrid", weight=0.2, lexical=lexical),
             run(ZERO_SHOT, 0.3, 0.3, "claim_only"), run("mixed_aug", 0.3, 0.3, "claim_only"),
         ],
         pairs=pairs,
@@ -168,15 +169,15 @@ def test_the_best_of_a_column_is_bold_and_the_best_of_its_group_underlined() -> 
         "Zero-Shot": "0.400 ± 0.004",
         "Homogeneous": "0.597 ± 0.004",
         "Mixed + Aug": "<ins>0.600 ± 0.004</ins>",
-        "Mixed + Aug, hybrid (λ = 0.1)": "0.600 ± 0.004",
-        "Mixed + Aug, hybrid (λ = 0.2)": "**0.610 ± 0.004**",
+        "Mixed + Aug, hybrid (λ = 0.1, lexical = slant)": "0.600 ± 0.004",
+        "Mixed + Aug, hybrid (λ = 0.2, lexical = slant)": "**0.610 ± 0.004**",
     }
     assert hard == {  # the lower the better
         "Zero-Shot": "0.324",
         "Homogeneous": "**0.025**",
         "Mixed + Aug": "0.044",
-        "Mixed + Aug, hybrid (λ = 0.1)": "<ins>0.050</ins>",
-        "Mixed + Aug, hybrid (λ = 0.2)": "0.060",
+        "Mixed + Aug, hybrid (λ = 0.1, lexical = slant)": "<ins>0.050</ins>",
+        "Mixed + Aug, hybrid (λ = 0.2, lexical = slant)": "0.060",
     }
     assert sum("**0.500**" in line for line in lines) == 15  # what is equal in print is equally good
 
@@ -190,17 +191,92 @@ def test_the_report_says_what_the_figures_say() -> None:
     assert "**A quick study, of 100 steps and one seed" in report(made_study(quick=True))
 
 
+def test_what_was_left_out_is_counted_where_something_was() -> None:
+    study = made_study()
+    (task,) = of_averitec(study).values()
+    out = "Left out: 3 (claim, stance) pairs without a single right document."
+    whole = "Left whole, being a single word: 40 instructions and 5 claims."
+    page = report(study.model_copy(update={"tasks": {"x": task}}))
+    assert "Left" not in page and "Word ablation" in page
+    counts = task.counts | {"left_out": {"support": 1, "attack": 2}}
+    task = task.model_copy(update={"counts": counts, "skipped": {"instruction": 40, "claim": 5}})
+    lines = report(study.model_copy(update={"tasks": {"x": task}})).splitlines()
+    assert f"9 claims of the split test, 90 queries, corpus of 40 arguments. {out}" in lines
+    assert lines[lines.index(whole) - 2].startswith("| Mixed + Aug |")  # below the ablation's table
+
+
+def beside(study: StudyResults) -> list[list[str]]:
+    """The cells of the lines below the words that set the published numbers beside ours."""
+    rest = report(study).partition("cut at min(R, 10)")[2]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in rest.splitlines() if line[:1] == "|"]
+
+
+def of_averitec(study: StudyResults) -> dict[str, StudyTask]:
+    """The study's one set, as if it were the corpus of S tables 17-19 and 25, ablated and with a reranked run."""
+    (task,) = study.tasks.values()
+    runs = [*task.runs, run(ZERO_SHOT, 0.41, 0.3, "rerank", policy="cross-encoder:ce")]
+    ablated = {"ris": spread(0.3), "rcs": spread(0.7), "di_positive": spread(-0.1, 0.02), "di_hard": spread(0.2)}
+    runs = [r.model_copy(update={"slices": {**r.slices, "overall": r.slices["overall"] | ablated}}) for r in runs]
+    return {"averitec-stance": task.model_copy(update={"dataset": "averitec", "runs": runs})}
+
+
 def test_the_published_numbers_stand_beside_ours() -> None:
+    study = made_study("s")
+    page = report(study.model_copy(update={"base": "hkunlp/instructor-xl", "tasks": of_averitec(study)}))
+    assert "Beside S tables 18, 25, cut at min(R, 10):" in page and "--lexical s" not in page
+    lines = beside(study.model_copy(update={"base": "hkunlp/instructor-xl", "tasks": of_averitec(study)}))
+    theirs = {
+        (r.table, r.system, r.slice): [f"{c.mean:.3f}" for c in r.cells.values()]
+        for r in stance_rows()
+        if (r.corpus, r.base) == ("averitec", "hkunlp/instructor-xl")
+    }
+    for stance in ("attack", "support", "overall"):
+        for system, ours, wanted in [
+            ("Zero-Shot", "Zero-Shot", "0.500 0.400 0.324 0.276 0.000"),
+            ("Mixed + Aug", "Mixed + Aug", "0.500 0.600 0.044 0.356 0.000"),
+            ("Hybrid λ=0.20", "Mixed + Aug, hybrid (λ = 0.2, lexical = s)", "0.500 0.610 0.060 0.330 0.000"),
+        ]:
+            at = lines.index([ours, stance, "here", *wanted.split()])
+            assert lines[at + 1] == ["", "", "S, instructor-xl", *theirs["18", system, stance]]
+    ablated = [line for line in lines if line[2:] == ["here", "0.300", "0.700", "-0.100 ± 0.020", "0.200"]]
+    assert [line[:2] for line in ablated] == [[s, "overall"] for s in ("Zero-Shot", "Homogeneous", "Mixed + Aug")]
+    assert lines[lines.index(ablated[0]) + 1] == ["", "", "S, instructor-xl", *theirs["25", "Zero-Shot", "overall"]]
+    assert not any("rerank" in line[0] for line in lines)  # which S did with another base
+
+
+def test_a_reranked_run_stands_beside_the_reranked_row() -> None:
+    base, study = "Qwen/Qwen3-Embedding-8B", made_study()
+    (row,) = [r for r in stance_rows() if (r.system, r.slice) == ("Zero-Shot + Reranker", "overall")]
+    tasks = {"x-stance": of_averitec(study)["averitec-stance"].model_copy(update={"dataset": row.corpus})}
+    lines = beside(study.model_copy(update={"base": base, "tasks": tasks}))
+    name = "Zero-Shot, rerank (policy = cross-encoder:ce)"
+    at = lines.index([name, "overall", "here", "0.500", "0.410", "0.300", "0.290", "0.000"])
+    assert lines[at + 1] == ["", "", "S, Qwen3-Embedding-8B", *(f"{c.mean:.3f}" for c in row.cells.values())]
+
+
+def test_another_base_or_set_gets_the_papers_for_orientation_and_our_own_words_no_hybrid_row() -> None:
     page = report(made_study())
-    assert "S did not measure this base on these claims." in page and "(tables 2, 3, 4)" in page
-    (task,) = made_study().tasks.values()
-    tasks = {"averitec-stance": task.model_copy(update={"dataset": "averitec"})}
-    page = report(made_study(base="hkunlp/instructor-xl", tasks=tasks))
-    assert "Beside S table 18, overall" in page
-    row = next(r for r in stance_rows() if (r.table, r.system, r.slice) == ("18", "Mixed + Aug", "overall"))
-    line = next(line for line in page.splitlines() if line.startswith("| Mixed + Aug | 0.600 / 0.044 / 0.356 | "))
-    theirs = [f"{row.cells[f'{m}_at_r_cap10'].mean:.3f}" for m in ("precision", "hard", "semi_hard")]
-    assert line.split(" | ")[2].rstrip(" |") == " / ".join(theirs)
+    assert "S did not measure this base on these claims." in page and "(tables 2, 3, 4, 20)" in page
+    assert "S's hybrid rows stand beside runs of `--lexical s` alone" in page
+    lines = beside(made_study())
+    assert not any("hybrid" in line[0] for line in lines)
+    assert [line[2] for line in lines[2:6]] == [
+        "here", "S, bge-large-en-v1.5", "S, instructor-xl", "S, Qwen3-Embedding-8B",
+    ]  # fmt: skip
+    assert lines[3][3:] == ["0.609", "0.419", "0.381", "0.112", "0.087"]  # S table 2
+    assert {line[1] for line in lines if line[2:3] == ["here"]} == {"overall"}
+    assert any("hybrid (λ = 0.1, lexical = s)" in line[0] for line in beside(made_study("s")))
+
+
+def test_each_bm25_has_a_line_of_its_own_in_the_figure() -> None:
+    study, other = (made_study(words).tasks["sample-stance"] for words in ("slant", "s"))
+    both = study.model_copy(update={"runs": [*study.runs, *(r for r in other.runs if r.strategy == "hybrid")]})
+    figure = study_figures.hybrid(made_study(tasks={"sample-stance": both}))
+    assert figure is not None
+    lines = {str(line.get_label()): line for line in figure.axes[0].get_lines()}  # of P@R
+    assert list(lines) == ["Mixed + Aug, slant", "Mixed + Aug, s"]
+    assert all(list(line.get_xdata()) == [0.0, 0.1, 0.2] for line in lines.values())
+    assert study_figures.hybrid(made_study(tasks={"x": study.model_copy(update={"runs": study.runs[:3]})})) is None
 
 
 def test_a_study_can_be_read_back_and_another_file_cannot(tmp_path: Path) -> None:
@@ -322,15 +398,19 @@ def test_the_sets_are_those_at_hand_the_sources_own_and_those_named(tmp_path: Pa
 def test_the_command_writes_the_report_and_the_figures(
     tmp_path: Path, recipe: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    one_word = {"claim": "Unfair!", "split": "test", "support": ["The claim is true because rules are."], "attack": []}
+    with (tmp_path / "mine.jsonl").open("a", encoding="utf-8") as file:
+        file.write(json.dumps(one_word) + "\n")
     own = {"mine-stance": load_tasks(["mine-stance"], tmp_path / "mine.jsonl", "test")["mine-stance"]}
     monkeypatch.setattr(study, "sets_at_hand", lambda *_: own)  # the sample takes long
     out = tmp_path / "out"
     arguments = ["study", "stance", "--recipe", str(recipe), "--curricula", "mixed", "--seeds", "1", "--out", str(out)]
-    arguments += ["--source", "mine", "--data", str(tmp_path / "mine.jsonl"), "--hybrid", "0.2"]
+    arguments += ["--source", "mine", "--data", str(tmp_path / "mine.jsonl"), "--hybrid", "0.2", "--lexical", "s"]
     done = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     page = (out / "report.md").read_text(encoding="utf-8")
-    assert "## mine-stance" in page and "DI (hard negative)" in page and "hybrid (λ = 0.2" in page
+    assert "## mine-stance" in page and "DI (hard negative)" in page and "hybrid (λ = 0.2, lexical = s)" in page
+    assert "Left out: 1 (claim, stance) pairs" in page and "being a single word: 10 claims." in page
     for name in (
         "composition",
         "trade-off",
