@@ -59,12 +59,15 @@ def test_the_main_question() -> None:
         assert f"{task} {difference(task, 'pairs', 'no-pairs')}" in PAGE
 
 
-def test_doses_and_the_other_graphs() -> None:
+def test_doses_neighbours_and_the_other_graphs() -> None:
     doses = {"none": "no-pairs", "48": "dose-48", "96": "dose-96", "192": "dose-192", "288, the whole graph": "pairs"}
     for label, system in {**doses, "288, in place of the written queries": "replace"}.items():
         gain = difference("writing", system, "no-pairs") if system != "no-pairs" else ""
         row = f"| {label} | {value('writing', system)} | {gain} | {value('congress', system)} |"
         assert " ".join(row.split()) in PAGE
+    for k, system in {"1": "k-1", "3": "dose-96", "5": "k-5", "10": "k-10"}.items():
+        row = f"| {k} | {value('writing', system)} | {difference('writing', system, 'no-pairs')} |"
+        assert f"{row} {value('congress', system)} |" in PAGE
     for task, rises in (("writing", True), ("congress", False)):
         means = [STUDY.of_sample()[task].dense(system).value("overall", MAIN).mean for system in doses.values()]
         assert means == sorted(means, reverse=not rises)
