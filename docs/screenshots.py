@@ -70,6 +70,7 @@ def main() -> None:
 
 
 def _open(page: Page, address: str, results: str = "#stance-results") -> None:
+    page.set_default_timeout(300_000)  # an oblique task is encoded when it is first asked
     page.goto(address, wait_until="domcontentloaded")
     page.wait_for_selector(f"{results} .sl-hit")
     page.wait_for_timeout(1000)  # the last fade
