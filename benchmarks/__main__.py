@@ -34,6 +34,7 @@ SCRIPTS = {
     "hybrid": "hybrid query over 500,000 documents",
     "bootstrap": "paired bootstrap",
     "startup": "imports and --help",
+    "space": "what a visitor of the Space waits for",
 }
 """What there is to run, in this order, and what each is about."""
 MISSED, NOT_RUN = "**✗**", "not run"
@@ -42,7 +43,7 @@ TOUGHNESS = Path(__file__).with_name("toughness.md")
 """The page's last section, kept by hand."""
 PACKAGES = (
     "numpy", "scipy", "scikit-learn", "faiss-cpu", "bm25s", "rank-bm25", "torch", "transformers", "peft",
-    "sentence-transformers", "mteb", "datasets", "pyarrow",
+    "sentence-transformers", "mteb", "datasets", "pyarrow", "gradio",
 )  # fmt: skip
 
 
@@ -115,6 +116,8 @@ def _read(folder: Path) -> dict[str, Any]:
 
 def _mark(row: dict[str, Any]) -> str:
     """The last cell: a bound is missed too where the opponent has a figure and ours never came to one."""
+    if row["bound"] is None:
+        return ""
     if row["theirs"] is None:
         return NOT_RUN
     return "✓" if row["ratio"] is not None and holds(row["ratio"], row["bound"]) else MISSED
@@ -186,7 +189,7 @@ def _rows(found: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _line(row: dict[str, Any]) -> str:
-    bound = row["bound"].replace(">=", "≥").replace("<=", "≤")
+    bound = (row["bound"] or "none").replace(">=", "≥").replace("<=", "≤")
     unit = f" {row['unit']}" if row.get("unit") else ""
     ours, theirs = (_number(row[key], unit) for key in ("ours", "theirs"))
     cells = [row["name"], row.get("against", ""), ours, theirs, _number(row["ratio"]), bound, _mark(row)]

@@ -81,11 +81,19 @@ def bound_of(bound: str) -> tuple[str, float]:
 
 
 def row(
-    name: str, ours: float | None, theirs: float | None, bound: str, *, against: str, unit: str = "s", **more: Any
+    name: str,
+    ours: float | None,
+    theirs: float | None,
+    bound: str | None,
+    *,
+    against: str,
+    unit: str = "s",
+    **more: Any,
 ) -> Row:
-    """One row. A bound without an opponent (``theirs`` is the limit itself) is a row with ``theirs`` = the limit."""
+    """One row. A bound without an opponent (``theirs`` is the limit itself) is a row with ``theirs`` = the limit;
+    without a bound, a figure stands alone."""
     ratio = None
-    if ours is not None and theirs is not None:
+    if ours is not None and theirs is not None and bound is not None:
         ratio = theirs / ours if bound_of(bound)[0] == ">=" else ours / theirs
     return {
         "name": name,

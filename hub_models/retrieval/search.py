@@ -35,6 +35,8 @@ class StanceSearch(TextSearch):
             ``cache_dir``. ``milvus:PATH.db`` or ``milvus:http://HOST:PORT``: in Milvus, embedded or on a server (extra
             ``milvus``), exact; above 2,000 documents it gives 1,000 candidates. What gives candidates has no anchor
             and no ``hybrid="auto"``.
+        progress: Is called with how many documents were encoded, after each block of them, unless ``cache_dir`` keeps
+            them.
 
     Attributes:
         levers: The two of them as they are.

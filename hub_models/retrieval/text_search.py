@@ -47,6 +47,7 @@ class TextSearch:
     Attributes:
         documents: The texts with their ids.
         levers: How the encoder is used.
+        progress: Hears how many documents were encoded, after each block of them; null where nobody listens.
         query_template: What formats instruction and query.
     """
 
@@ -65,8 +66,10 @@ class TextSearch:
         adapter_scale: float | None = None,
         anchor: float | None = None,
         index: str = "float32",
+        progress: Callable[[int], object] | None = None,
     ) -> None:
         _check_index(index, cache_dir)
+        self.progress = progress
         self._cache_dir, self._index = cache_dir, index
         self._lock = threading.RLock()
         if isinstance(model, TextSearch):
@@ -153,6 +156,8 @@ class TextSearch:
         for start in tqdm(range(0, len(texts), _BLOCK), desc="index", unit=" blocks", delay=2):
             with self._lock, state():
                 blocks.append(encode_corpus(texts[start : start + _BLOCK], self._model, show_progress=False))
+            if self.progress is not None:
+                self.progress(len(blocks[-1]))
         return np.concatenate(blocks)
 
     def _check_hybrid(self, hybrid: Hybrid) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 import benchmarks.__main__ as runner
 from benchmarks import measure
+from tests.hub_models.evaluation.helpers import write_run
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -43,6 +44,9 @@ def check(rows: list[dict[str, Any]]) -> None:
     assert rows
     for row in rows:
         assert {"name", "against", "ours", "theirs", "unit", "ratio", "bound"} <= set(row)
+        if row["bound"] is None:
+            assert row["ours"] > 0 and row["ratio"] is None
+            continue
         better = measure.bound_of(row["bound"])[0] == ">="
         quotient = row["theirs"] / row["ours"] if better else row["ours"] / row["theirs"]
         assert row["ratio"] == pytest.approx(quotient, rel=2e-3)
@@ -61,10 +65,19 @@ def test_a_script_with_a_model_gives_its_rows(name: str, tmp_path: Path) -> None
     check(measured(name, OF_A_MODEL[name], tmp_path / "rows.json"))
 
 
+@pytest.mark.slow
+def test_the_space_is_timed_with_the_model_that_it_opens_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLANT_MODEL", str(write_run(tmp_path / "run")))
+    rows = measured("space", ["--documents", "60", "--questions", "1"], tmp_path / "rows.json")
+    check(rows)
+    assert [row["against"] for row in rows] == ["150 ms", "300 ms", "", "", ""]
+
+
 def test_a_ratio_is_read_by_its_bound() -> None:
     assert measure.row("a", 2.0, 10.0, ">= 5", against="b")["ratio"] == 5
     assert measure.row("a", 2.0, 10.0, "<= 1.1", against="b")["ratio"] == 0.2
     assert measure.row("a", None, 10.0, "<= 1.1", against="b")["ratio"] is None
+    assert measure.row("a", 2.0, None, None, against="")["ratio"] is None
     assert measure.holds(5, ">= 5") and not measure.holds(4.9, ">= 5")
     assert measure.holds(1.1, "<= 1.1") and not measure.holds(1.2, "<= 1.1")
     with pytest.raises(ValueError, match=r"got the bound '5', wanted one like '>= 5' or '<= 1\.1'"):
@@ -86,6 +99,7 @@ def test_the_page_marks_what_misses_and_what_is_not_measured(tmp_path: Path) -> 
         measure.row("two", 3.0, 1.0, "<= 1.1", against="y", note="of few."),
         measure.row("three", None, 1.0, "<= 1.1", against="z"),
         measure.row("four", 1.0, None, "<= 1.1", against="z"),
+        measure.row("five", 1.0, None, None, against="", unit="ms"),
     ]
     kept = {"seconds": 1, "machine": {"cores": 2}, "versions": {"numpy": "2"}, "rows": rows}
     (tmp_path / "graph.json").write_text(json.dumps(kept))
@@ -94,6 +108,7 @@ def test_the_page_marks_what_misses_and_what_is_not_measured(tmp_path: Path) -> 
     assert "| two | y | 3 s | 1 s | 3 | ≤ 1.1 | **✗** |" in page
     assert "| three | z | n/a | 1 s | n/a | ≤ 1.1 | **✗** |" in page  # it never got there
     assert "| four | z | 1 s | n/a | n/a | ≤ 1.1 | not run |" in page
+    assert "| five |  | 1 ms | n/a | n/a | none |  |" in page
     assert "| paired bootstrap | | n/a | n/a | n/a | | not run |" in page
     assert "- one: 50% of the rate." in page and "- two: of few." in page
     assert "- graph: cores 2" in page and "- graph: numpy 2" in page

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
 from gradio_client import Client
 from gradio_client.exceptions import AppError
+from mcp import ClientSession
+from mcp.client.streamable_http import streamable_http_client
 
 from dataset_builders.sources import oblique
 from hub_models import ObliqueSearch
@@ -122,3 +126,19 @@ def test_the_endpoints_are_tools_of_the_mcp_server(space):
     (stance,) = [t for t in tools if t["name"].endswith("stance_search")]
     assert stance["description"].startswith("Find arguments that support or attack a claim")
     assert stance["inputSchema"]["properties"]["stance"]["enum"] == ["support", "attack"]
+
+
+def test_a_tool_of_the_mcp_server_answers_as_the_endpoint_does(space, client):
+    given = {"claim": CLAIM, "stance": "support", "k": 3}
+
+    async def call():
+        address = f"{space.local_url}gradio_api/mcp/"
+        async with streamable_http_client(address) as (read, write, *_), ClientSession(read, write) as session:
+            await session.initialize()
+            (name,) = [t.name for t in (await session.list_tools()).tools if t.name.endswith("stance_search")]
+            return await session.call_tool(name, given), await session.call_tool(name, {**given, "k": 2})
+
+    answered, refused = asyncio.run(call())
+    assert not answered.isError
+    assert ast.literal_eval(answered.content[0].text) == client.predict(**given, api_name="/stance_search")
+    assert refused.isError and "got k = 2, wanted a whole number from 3 to 20" in refused.content[0].text

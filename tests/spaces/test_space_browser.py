@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import json
 import os
+import re
+import threading
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import TimeoutError, expect
+from slant_space.interface import STYLE
 
 from tests.spaces.conftest import SPACE
 
@@ -25,9 +29,9 @@ def visit(space, browser):
     """Opens the page with an address; afterwards no dialog may have come and no script may have failed."""
     contexts, troubles = [], []
 
-    def open_page(address="", width="desktop"):
+    def open_page(address="", width="desktop", scheme="light"):
         size = dict(zip(("width", "height"), WIDTHS[width], strict=True))
-        contexts.append(browser.new_context(viewport=size, accept_downloads=True))
+        contexts.append(browser.new_context(viewport=size, accept_downloads=True, color_scheme=scheme))
         page = contexts[-1].new_page()
         page.set_default_timeout(60_000)
 
@@ -92,6 +96,9 @@ def test_every_view(visit, engine, width):
 
     page.get_by_role("tab", name="About").click()
     assert page.get_by_text("What a stance score is not").is_visible()
+    left = "s => document.querySelector(s).getBoundingClientRect().left"
+    assert page.evaluate(left, ".sl-about-page li") - page.evaluate(left, ".sl-about-page") >= 16, "room for a bullet"
+    assert page.get_by_role("contentinfo").inner_text().startswith("Use via API")
     _fits(page, width)
 
 
@@ -115,6 +122,58 @@ def test_another_lens_brings_its_tasks_and_queries(visit, engine):
     expect(again.get_by_role("radio", name="An example")).to_be_checked()
     expect(again.locator("#query textarea")).to_have_value(queries[3])
     assert "view=oblique" in again.url
+    with again.expect_download() as download:
+        again.locator("#oblique-results").get_by_role("link", name="CSV").click()
+    assert download.value.suggested_filename == "oblique-search.csv"
+    rows = list(csv.DictReader(download.value.path().open(encoding="utf-8", newline="")))
+    assert [r["text"] for r in rows] == again.locator("#oblique-results .sl-text").all_inner_texts()
+
+
+def test_a_dark_page_has_the_dark_colours(visit):
+    block = re.search(r"^\.dark \{(.*?)\}", STYLE.read_text(encoding="utf-8"), re.S | re.M)[1]
+    dark = dict(re.findall(r"--sl-([a-z]+): #([0-9a-f]{6})", block))
+    page = visit(scheme="dark")
+    for selector, style, colour in [
+        ("body", "backgroundColor", "page"),
+        (".sl-hero h1", "color", "ink"),
+        (".sl-hit", "backgroundColor", "card"),
+        (".sl-hit .sl-text", "color", "ink"),
+        (".sl-support h2", "color", "support"),
+    ]:
+        got = page.locator(selector).first.evaluate(f"e => getComputedStyle(e).{style}")
+        assert got == "rgb({}, {}, {})".format(*bytes.fromhex(dark[colour])), selector
+
+
+def test_an_upload_on_a_phone_says_how_far_it_is_and_is_searched(visit, engine, monkeypatch, tmp_path):
+    go, index = threading.Event(), engine.index
+
+    def held(name, documents, tell):
+        tell(1)
+        assert go.wait(120)
+        return index(name, documents, tell)
+
+    monkeypatch.setattr(engine, "index", held)
+    (tmp_path / "mine.txt").write_text("Tea warms.\nTea stains.\nCars are loud.\n")
+    page = visit(width="phone")
+    page.get_by_role("tab", name="Your corpus").click()
+    page.set_input_files("#upload input[type=file]", str(tmp_path / "mine.txt"))
+    said = page.locator("#upload-said")
+    said.get_by_text("1 of 3 documents").wait_for()
+    clock, text, bar = (
+        said.locator(part).bounding_box()
+        for part in (".meta-text-center", ".progress-level-inner", ".progress-bar-wrap")
+    )
+    assert clock["y"] + clock["height"] <= text["y"] and text["y"] + text["height"] <= bar["y"], "one below the other"
+    assert bar["y"] + bar["height"] <= said.bounding_box()["y"] + said.bounding_box()["height"]
+    _fits(page, "phone")
+    go.set()
+    said.get_by_text("3 documents are indexed. Both searches now look in mine.txt").wait_for()
+    page.get_by_role("tab", name="Stance").click()
+    page.locator("#stance-results .sl-text", has_text="Tea warms.").first.wait_for()
+    assert set(page.locator("#stance-results .sl-text").all_inner_texts()) == {
+        "Tea warms.", "Tea stains.", "Cars are loud."
+    }  # fmt: skip
+    _fits(page, "phone")
 
 
 def _turn(page, value):

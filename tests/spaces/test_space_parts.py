@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import io
 import json
@@ -20,7 +21,8 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from slant_space import corpora, render
 from slant_space.about import about
-from slant_space.engine import Dial, Engine, as_rows
+from slant_space.corpus_view import telling
+from slant_space.engine import Dial, Engine, as_oblique_rows, as_rows
 from slant_space.interface import STYLE, theme
 from slant_space.oblique_view import LENSES
 from slant_space.questions import PAIRS, ObliqueQuestion, StanceQuestion
@@ -31,6 +33,7 @@ from dataset_builders.sources import oblique
 from hub_models import ObliqueSearch, StanceSearch
 from hub_models.evaluation.ablation import word_deltas
 from hub_models.hub_cache import SAMPLE_BASE
+from hub_models.retrieval import text_search
 from tests.hub_models.evaluation.helpers import write_run
 from tests.hub_models.retrieval.test_adaptive import fitted
 from tests.spaces.conftest import SPACE
@@ -322,6 +325,20 @@ def test_ones_own_corpus_is_searched_like_any_other(engine):
         engine.chosen(None, "own-1")
 
 
+def test_an_upload_hears_how_many_documents_are_done(engine, monkeypatch):
+    monkeypatch.setattr(text_search, "_BLOCK", 2)
+    heard, said = [], []
+    documents = [corpora.Document(str(i), f"Document {i}.") for i in range(5)]
+    dial = engine.index("mine", documents, heard.append)
+    assert heard == [1, 2, 2, 3, 4, 5], "three blocks by the adapter, three by its base"
+    dial.tuned(0.5)
+    assert len(heard) == 6, "a dial that is turned later is another visit's"
+    tell = telling(lambda share, desc: said.append((share, desc)), 2_000)
+    for done in (0, 312, 2_000):
+        tell(done)
+    assert said == [(0, "0 of 2,000 documents"), (0.156, "312 of 2,000 documents"), (1, "2,000 of 2,000 documents")]
+
+
 def test_a_model_without_an_adapter_has_one_column_and_no_moves(tmp_path):
     (tmp_path / "own.txt").write_text("Cars are loud.\nTea warms.\n")
     plain = Engine(read_settings({"SLANT_CORPUS": str(tmp_path / "own.txt"), "SLANT_MODEL": SAMPLE_BASE}))
@@ -329,10 +346,48 @@ def test_a_model_without_an_adapter_has_one_column_and_no_moves(tmp_path):
     assert [f.other_rank for f in answer.columns["support"]] == [None, None]
     assert answer.remark == "The dial is off for this corpus or model."
     assert list(plain.oblique(ObliqueQuestion(query="tea", k=3), plain.dial).columns) == ["bm25", "model"]
-    assert "without an adapter" in about(plain)
+    page = about(plain)
+    assert "without an adapter" in page and f'<a href="https://huggingface.co/{SAMPLE_BASE}/tree/' in page
+    assert "own.txt: 2 documents, 0 labelled claims" in page
+    assert "The sample was written for this project" not in page
 
 
 # -- pages ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_about_page_names_base_data_licences_and_papers(engine, monkeypatch):
+    page = about(engine)
+    pinned = json.loads((Path(engine.settings.model) / "slant.json").read_text())
+    revision = pinned["base_revision"]
+    link = f'<a href="https://huggingface.co/{pinned["base"]}/tree/{revision}"><code>{pinned["base"]}</code></a>'
+    assert f"A LoRA adapter on {link}, revision <code>{revision}</code>, licence not stated." in page
+    assert "The sample: 480 documents, 40 labelled claims. The sample was written for this project" in page
+    assert 'and is <a href="https://creativecommons.org/licenses/by/4.0/">CC BY 4.0</a>' in page
+    assert re.findall(r"<li><b>(\w+)</b>, asked by", page) == [task for tasks in LENSES.values() for task in tasks]
+    assert {"2608.28283", "2609.29649"} <= set(re.findall(r'href="https://arxiv.org/abs/([\d.]+)"', page))
+    hostile = '"><script>alert(1)</script>'
+    data = {"name": "org/rows", "config": hostile, "rows": 9_600, "licence": "cc-by-4.0", "revision": hostile}
+    pins = {"base": "/home/me/bases/own", "base_revision": None, "base_licence": "mit", "data": [data]}
+    monkeypatch.setattr("slant_space.about.slant_json", lambda *_, **__: pins)
+    monkeypatch.setattr("slant_space.about._of_card", lambda *_: "apache-2.0")
+    page = about(engine)
+    assert "<code>run</code>, licence apache-2.0. A LoRA adapter on <code>own</code>, licence mit." in page
+    assert "/home/me" not in page and '<a href="https://huggingface.co/datasets/org/rows/tree/' in page
+    assert "9,600 rows, licence cc-by-4.0</li>" in page
+    assert "script" not in _Elements(page).tags and hostile in _Elements(page).text
+
+
+def test_the_files_of_an_oblique_answer_hold_its_rows(engine):
+    answer = engine.oblique(ObliqueQuestion(query="=tea, \N{SNOWMAN}", k=3))
+    links = dict(
+        re.findall(
+            r'download="oblique-search\.(csv|json)" href="data:[^"]*;base64,([^"]*)"', render.oblique_results(answer)
+        )
+    )
+    files = {kind: base64.b64decode(content).decode() for kind, content in links.items()}
+    rows = as_oblique_rows(answer)
+    assert json.loads(files["json"]) == rows and len(rows) >= 6
+    assert [row["id"] for row in csv.DictReader(io.StringIO(files["csv"]))] == [row["id"] for row in rows]
 
 
 def test_words_are_marked_after_escaping():

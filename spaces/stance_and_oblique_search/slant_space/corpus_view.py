@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -25,6 +26,11 @@ LIMITS = (
 )
 
 
+def telling(progress: Callable[..., Any], total: int) -> Callable[[int], None]:
+    """Says to the visitor how many of ``total`` documents are done."""
+    return lambda done: progress(done / total, desc=f"{done:,} of {total:,} documents")
+
+
 def build(engine: Engine, mine: gr.State, use_mine: gr.Radio) -> None:
     """Lay out the view and wire it."""
     gr.HTML(render.message(LIMITS), apply_default_css=False)
@@ -33,7 +39,7 @@ def build(engine: Engine, mine: gr.State, use_mine: gr.Radio) -> None:
     )
     said = gr.HTML(elem_id="upload-said", apply_default_css=False)
 
-    def index(path: str | None, progress: gr.Progress = gr.Progress(track_tqdm=True)) -> tuple[str, Any, Any, Any]:  # noqa: B008
+    def index(path: str | None, progress: gr.Progress = gr.Progress()) -> tuple[str, Any, Any, Any]:  # noqa: B008
         if path is None:
             return gr.skip(), gr.skip(), gr.skip(), None
         place = Path(path)
@@ -45,8 +51,9 @@ def build(engine: Engine, mine: gr.State, use_mine: gr.Radio) -> None:
             place.unlink(missing_ok=True)  # the only copy on the disk
         try:
             documents = read_documents(place.name, content)
-            progress(0.05, desc=f"encoding {len(documents):,} documents")
-            dial = engine.index(place.name, documents)
+            tell = telling(progress, len(documents))
+            tell(0)
+            dial = engine.index(place.name, documents, tell)
         except ValueError as error:
             return render.message(str(error), "error"), gr.skip(), gr.skip(), None
         done = f"{len(documents):,} documents are indexed. Both searches now look in {place.name}."

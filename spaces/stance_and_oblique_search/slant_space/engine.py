@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -172,12 +173,23 @@ class Engine:
         """The adapter's scale as released."""
         return self.dial.released.levers.adapter_scale
 
-    def index(self, name: str, documents: list[Document]) -> Dial:
-        """A visitor's own corpus with the model of all."""
+    def index(self, name: str, documents: list[Document], tell: Callable[[int], object] | None = None) -> Dial:
+        """A visitor's own corpus with the model of all; ``tell`` hears how many of the documents are done."""
         corpus = Corpus(name, {d.id: d for d in documents})
         texts = {d.id: d.text for d in documents}
-        dial = Dial(corpus, StanceSearch(self.dial.released, texts))
+        released, encoded = self.dial.released, 0
+        times = 1 + released.has_adapter + bool(released.levers.anchor)  # tuned, base, base as the anchor
+
+        def count(more: int) -> None:
+            nonlocal encoded
+            encoded += more
+            if tell is not None:
+                tell(encoded // times)
+
+        search = StanceSearch(released, texts, progress=count)
+        dial = Dial(corpus, search)
         _ = dial.base  # so that the first search does not wait for it
+        search.progress = None  # a dial that is turned later is no part of it
         return dial
 
     def chosen(self, own: Dial | None, which: str) -> Dial:
