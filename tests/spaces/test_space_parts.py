@@ -6,7 +6,9 @@ import csv
 import io
 import json
 import re
+import threading
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from html.parser import HTMLParser
 from importlib.metadata import requires
@@ -23,7 +25,8 @@ from slant_space.about import about
 from slant_space.engine import Dial, Engine, as_rows
 from slant_space.interface import STYLE, theme
 from slant_space.oblique_view import LENSES
-from slant_space.questions import PAIRS, ObliqueQuestion, StanceQuestion
+from slant_space.once import Once
+from slant_space.questions import PAIRS, POSITIONS, ObliqueQuestion, StanceQuestion
 from slant_space.settings import read_settings
 
 from dataset_builders.instructions import INSTRUCTIONS, OBLIQUE_INSTRUCTIONS, STANCES
@@ -229,6 +232,77 @@ def test_the_dial_is_the_adapters_scale_and_encodes_once(engine):
     assert [f.hit.id for f in half.columns["support"]] == [h.id for h in expected]
     assert engine.dial.tuned(0.5) is engine.dial.tuned(0.5)
     assert engine.dial.tuned(None) is engine.dial.tuned(engine.scale) is engine.dial.released
+
+
+def test_one_position_that_is_being_encoded_holds_up_no_other(engine, monkeypatch):
+    """The encoder stands still at 0.75 until the others are through."""
+    dial = Dial(engine.dial.corpus, engine.dial.released)
+    begun, go_on, at = threading.Event(), threading.Event(), StanceSearch.at
+    asked = []
+
+    def blocked(self, *, adapter_scale, **levers):
+        asked.append(adapter_scale)
+        if adapter_scale == 0.75:
+            begun.set()
+            assert go_on.wait(60)
+        return at(self, adapter_scale=adapter_scale, **levers)
+
+    monkeypatch.setattr(StanceSearch, "at", blocked)
+    question = StanceQuestion(claim="Tea is good.", k=3)
+    with ThreadPoolExecutor(4) as pool:
+        waiting = [pool.submit(engine.stance, dial, replace(question, scale=0.75)) for _ in range(2)]
+        try:
+            assert begun.wait(60)
+            others = [replace(question, scale=0.5), replace(question, model="base"), replace(question, scale=0.0)]
+            for other in others:
+                assert pool.submit(engine.stance, dial, other).result(60).columns["attack"]
+            assert not any(w.done() for w in waiting)
+        finally:
+            go_on.set()
+        assert waiting[0].result(60).columns == waiting[1].result(60).columns
+    assert asked == [0.75, 0.5], "each once, and the base, which is position 0, is held already"
+    assert dial.tuned(0.0) is dial.base
+
+
+def test_position_0_of_a_model_with_an_anchor_is_not_the_base(engine):
+    anchored = engine.dial.released.at(anchor=0.5)
+    dial = Dial(engine.dial.corpus, anchored)
+    assert dial.tuned(0.0) is not dial.base
+    assert (dial.tuned(0.0).levers.anchor, dial.base.levers.anchor) == (0.5, 0)
+
+
+def test_things_are_made_once_the_last_ones_are_kept_and_a_failure_is_tried_again():
+    made = []
+
+    def make(key):
+        made.append(key)
+        if made == ["a"]:
+            raise ValueError("not yet")
+        return object()
+
+    once = Once(make, 2)
+    with pytest.raises(ValueError, match="not yet"):
+        once("a")
+    first = once("a")
+    once("b")
+    assert once("a") is first
+    once("c")
+    assert once("a") is first
+    once("b")
+    assert made == ["a", "a", "b", "c", "b"]
+
+
+def test_what_is_prepared_is_encoded_no_second_time(tmp_path, monkeypatch):
+    (tmp_path / "own.txt").write_text("Cars are loud.\nTea warms.\nBan cars.\n")
+    run = write_run(tmp_path / "run", strength=0.2)
+    engine = Engine(read_settings({"SLANT_CORPUS": str(tmp_path / "own.txt"), "SLANT_MODEL": str(run)}))
+    engine.prepare()
+    monkeypatch.setattr(StanceSearch, "at", None)
+    monkeypatch.setattr(oblique, "load", None)
+    for scale in POSITIONS:
+        assert engine.stance(engine.dial, StanceQuestion(claim="Ban cars.", scale=scale, k=3)).remark == ""
+    for task in OBLIQUE_INSTRUCTIONS:
+        assert len(engine.oblique(ObliqueQuestion(task=task, query="tea", k=3)).columns) == 3
 
 
 def test_auto_says_which_weight_it_took_and_compares_both_models_with_it(tmp_path):

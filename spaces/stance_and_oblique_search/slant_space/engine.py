@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +18,8 @@ from hub_models.evaluation.ablation import Part, Reliance, reliance, word_deltas
 from hub_models.retrieval.fusion import fuse
 from hub_models.retrieval.ranking import Documents, Hit, Mask, Ranking
 from slant_space.corpora import Corpus, Document, Kind, open_corpus
-from slant_space.questions import ObliqueQuestion, StanceQuestion
+from slant_space.once import Once
+from slant_space.questions import POSITIONS, ObliqueQuestion, StanceQuestion
 from slant_space.settings import Settings
 
 QUERY_CHARACTERS = 100_000
@@ -108,38 +106,31 @@ class Explanation:
 
 
 class Dial:
-    """A search over one corpus at each position of the adapter dial; the last ones used are kept."""
+    """A search over one corpus at each position of the adapter dial; the last ones used are kept.
+
+    Attributes:
+        corpus: The documents.
+        released: The model as released.
+        base: The model without its adapter; None where it has none.
+    """
 
     def __init__(self, corpus: Corpus, search: StanceSearch) -> None:
         self.corpus, self.released = corpus, search
-        self._made: OrderedDict[float, StanceSearch] = OrderedDict()
-        self._lock = threading.Lock()
+        self.base = search.at(adapter_scale=0.0, anchor=0.0) if search.has_adapter else None
+        self._at = Once(lambda scale: search.at(adapter_scale=scale), _POSITIONS)
 
     @property
     def turns(self) -> bool:
         """Whether the dial can be turned."""
         return self.released.has_adapter and len(self.released.documents) <= DIAL_DOCUMENTS
 
-    @property
-    def base(self) -> StanceSearch | None:
-        """The model without its adapter; None where it has none."""
-        return self._at(0.0, anchor=0.0) if self.released.has_adapter else None
-
     def tuned(self, scale: float | None) -> StanceSearch:
         """The model with its adapter at ``scale``; as released where that is None or the dial is off."""
         if scale is None or not self.turns or scale == self.released.levers.adapter_scale:
             return self.released
-        return self._at(scale, anchor=None)
-
-    def _at(self, scale: float, anchor: float | None) -> StanceSearch:
-        key = -1.0 if anchor == 0 else scale
-        with self._lock:
-            if key not in self._made:
-                self._made[key] = self.released.at(adapter_scale=scale, anchor=anchor)
-                if len(self._made) > _POSITIONS:
-                    self._made.pop(next(k for k in self._made if k >= 0))
-            self._made.move_to_end(key)
-            return self._made[key]
+        if self.base is not None and self.released.levers.but(scale, None) == self.base.levers:
+            return self.base
+        return self._at(scale)
 
 
 class Engine:
@@ -155,9 +146,15 @@ class Engine:
         corpus = open_corpus(settings.corpus)
         texts = {d.id: d.text for d in corpus.documents.values()}
         self.dial = Dial(corpus, StanceSearch(_model_path(settings), texts, cache_dir=settings.cache))
-        _ = self.dial.base  # so that the first visitor does not wait for it
-        self._tasks: dict[str, _Task] = {}
-        self._lock = threading.Lock()
+        self.task = Once(self._task, len(OBLIQUE_INSTRUCTIONS))
+        """An oblique task of the sample by its name, read and encoded when first asked."""
+
+    def prepare(self) -> None:
+        """Encode ahead what visitors may ask for first: the oblique tasks, and the dial's positions."""
+        for name in OBLIQUE_INSTRUCTIONS:
+            self.task(name)
+        for scale in POSITIONS:
+            self.dial.tuned(scale)
 
     @property
     def has_adapter(self) -> bool:
@@ -176,9 +173,7 @@ class Engine:
         """A visitor's own corpus with the model of all."""
         corpus = Corpus(name, {d.id: d for d in documents})
         texts = {d.id: d.text for d in documents}
-        dial = Dial(corpus, StanceSearch(self.dial.released, texts))
-        _ = dial.base  # so that the first search does not wait for it
-        return dial
+        return Dial(corpus, StanceSearch(self.dial.released, texts))
 
     def chosen(self, own: Dial | None, which: str) -> Dial:
         """The corpus that a visitor searches: the sample's, or their own.
@@ -284,12 +279,8 @@ class Engine:
 
     # -- oblique ---------------------------------------------------------------------------------------------------
 
-    def task(self, name: str) -> _Task:
-        """An oblique task of the sample, read and encoded when first asked."""
-        with self._lock:
-            if name not in self._tasks:
-                self._tasks[name] = _Task(self.dial.released, oblique.load("sample", name).restrict("test"))
-            return self._tasks[name]
+    def _task(self, name: str) -> _Task:
+        return _Task(self.dial.released, oblique.load("sample", name).restrict("test"))
 
     def oblique(self, question: ObliqueQuestion, own: Dial | None = None) -> ObliqueAnswer:
         """Search by keywords, by the base and by the tuned model; in a visitor's own corpus, if there is one.
@@ -308,22 +299,15 @@ class Engine:
 
 
 class _Task:
-    """One oblique task with its searches, made when first asked."""
+    """One oblique task with its searches."""
 
     def __init__(self, model: StanceSearch, task: ObliqueTask) -> None:
         self.task = task
         self.attributes = {i: description for i, (_, description) in read_attributes(task.task).items()}
-        self._model = model
         self.ids = {text_key(q.text): i for i, q in task.queries.items()}
-
-    @cached_property
-    def tuned(self) -> ObliqueSearch:
-        documents = Documents({i: d.text for i, d in self.task.corpus.items()})
-        return ObliqueSearch(self._model, documents, task=self.task.task)
-
-    @cached_property
-    def base(self) -> ObliqueSearch | None:
-        return self.tuned.at(adapter_scale=0.0, anchor=0.0) if self._model.has_adapter else None
+        documents = Documents({i: d.text for i, d in task.corpus.items()})
+        self.tuned = ObliqueSearch(model, documents, task=task.task)
+        self.base = self.tuned.at(adapter_scale=0.0, anchor=0.0) if model.has_adapter else None
 
     def rankings(self, query: str) -> dict[str, Ranking]:
         asked = self.ids.get(text_key(query))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -105,4 +106,6 @@ def serve(demo: gr.Blocks, **options: Any) -> tuple[Any, str, str]:
 
 def main() -> None:
     """Open the Space that the environment describes."""
-    serve(build(Engine(read_settings(os.environ))))
+    engine = Engine(read_settings(os.environ))
+    threading.Thread(target=engine.prepare, daemon=True).start()
+    serve(build(engine))

@@ -10,7 +10,7 @@ import gradio as gr
 from dataset_builders.instructions import STANCES
 from slant_space import render
 from slant_space.engine import Dial, Engine
-from slant_space.questions import OWN, PAIRS, RESULTS, SCALES, ObliqueQuestion, StanceQuestion
+from slant_space.questions import OWN, PAIRS, RESULTS, SCALE_STEP, SCALES, ObliqueQuestion, StanceQuestion
 from slant_space.scripts import ON_RESULTS, ON_WHY, READ_ADDRESS
 
 HIDDEN = {"api_visibility": "private", "concurrency_id": "search", "concurrency_limit": 2}
@@ -65,7 +65,7 @@ def build(engine: Engine, mine: gr.State, use_mine: gr.Radio, address: gr.Textbo
                 value=False, label="Choose λ for each query", visible=engine.has_auto, elem_id="auto", min_width=120
             )
             scale = gr.Slider(
-                *SCALES, value=engine.scale, step=0.25, label="Adapter: from topic to stance", elem_id="scale",
+                *SCALES, value=engine.scale, step=SCALE_STEP, label="Adapter: from topic to stance", elem_id="scale",
                 info="0 is the base, 1 as trained.", visible=engine.dial.turns,
             )  # fmt: skip
         with gr.Row():
