@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from dataset_builders.instructions import OBLIQUE_INSTRUCTIONS, STANCES, Stance, format_query
+from dataset_builders.lexical import tokenize
 from dataset_builders.oblique.statistics import content_words, overlap
 from dataset_builders.sources import oblique
 from dataset_builders.sources.obliq_bench import ObliqueTask, read_attributes
 from dataset_builders.text import check_text, text_key
 from hub_models import ObliqueSearch, StanceSearch
 from hub_models.evaluation.ablation import Part, Reliance, reliance, word_deltas
+from hub_models.model_files import slant_json
 from hub_models.retrieval.fusion import fuse
 from hub_models.retrieval.ranking import Documents, Hit, Mask, Ranking
 from slant_space.corpora import Corpus, Document, Kind, open_corpus
@@ -64,22 +66,43 @@ class StanceAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ObliqueFound:
-    """A result of an oblique search: whether it is right by the labels (None: not known), and what words it shares."""
+    """A result of an oblique search.
+
+    Attributes:
+        hit: Document and scores.
+        rank: From 1.
+        right: Whether it is relevant by the labels; None where that is not known.
+        coverage: Share of the query's content words that it has.
+        shared: Those words.
+        meets: Whether it has any word of the query at all, function words among them.
+        attribute: What makes it relevant, where the data says so.
+    """
 
     hit: Hit
     rank: int
     right: bool | None
     coverage: float
     shared: frozenset[str]
+    meets: bool
     attribute: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class ObliqueAnswer:
-    """One column for each system: ``bm25``, ``base``, ``tuned``."""
+    """One column for each system: ``bm25``, ``base``, ``tuned``.
+
+    Attributes:
+        question: What was asked.
+        columns: The best documents of each system.
+        first: For each system the rank of the first relevant document, None where it finds none; empty where the
+            query has no labels.
+        family: What the model was tuned for, ``stance`` or ``oblique``.
+    """
 
     question: ObliqueQuestion
     columns: dict[str, list[ObliqueFound]]
+    first: dict[str, int | None]
+    family: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +114,7 @@ class Explanation:
         reliance: RIS, RCS, DI.
         cosine: Of the whole query and the document.
         rank: Of the document; None where it is of no corpus.
+        kind: What it is by the labels.
         removed: Places in ``words`` that are switched off.
         cosine_without: Cosine of the query without them.
         rank_without: The document's rank then.
@@ -100,6 +124,7 @@ class Explanation:
     reliance: Reliance
     cosine: float
     rank: int | None
+    kind: Kind | None
     removed: frozenset[int]
     cosine_without: float
     rank_without: int | None
@@ -117,7 +142,7 @@ class Dial:
     def __init__(self, corpus: Corpus, search: StanceSearch) -> None:
         self.corpus, self.released = corpus, search
         self.base = search.at(adapter_scale=0.0, anchor=0.0) if search.has_adapter else None
-        self._at = Once(lambda scale: search.at(adapter_scale=scale), _POSITIONS)
+        self._at: Once[float, StanceSearch] = Once(lambda scale: search.at(adapter_scale=scale), _POSITIONS)
 
     @property
     def turns(self) -> bool:
@@ -145,7 +170,11 @@ class Engine:
         self.settings = settings
         corpus = open_corpus(settings.corpus)
         texts = {d.id: d.text for d in corpus.documents.values()}
-        self.dial = Dial(corpus, StanceSearch(_model_path(settings), texts, cache_dir=settings.cache))
+        model = _model_path(settings)
+        self.dial = Dial(corpus, StanceSearch(model, texts, cache_dir=settings.cache))
+        prompts = slant_json(model).get("prompts") or {}
+        self.family = "oblique" if set(OBLIQUE_INSTRUCTIONS) <= set(prompts) else "stance"
+        """What the model was tuned for."""
         self.task = Once(self._task, len(OBLIQUE_INSTRUCTIONS))
         """An oblique task of the sample by its name, read and encoded when first asked."""
 
@@ -184,7 +213,7 @@ class Engine:
         if which == "sample":
             return self.dial
         if own is None:
-            raise ValueError("Your corpus is no longer held; upload it again, or search in the sample.")
+            raise ValueError("Your corpus is no longer held; upload it again, or search in another.")
         return own
 
     def stance(self, dial: Dial, question: StanceQuestion) -> StanceAnswer:
@@ -275,7 +304,8 @@ class Engine:
 
         cosine, rank = standing(instruction, claim)
         cosine_without, rank_without = standing(kept["instruction"], kept["claim"]) if removed else (cosine, rank)
-        return Explanation(words, reliance(deltas), cosine, rank, removed, cosine_without, rank_without)
+        kind = None if key is None else dial.corpus.kind(claim, stance, key)
+        return Explanation(words, reliance(deltas), cosine, rank, kind, removed, cosine_without, rank_without)
 
     # -- oblique ---------------------------------------------------------------------------------------------------
 
@@ -289,13 +319,15 @@ class Engine:
             ValueError: If the query is empty, too long or no valid text.
         """
         query = _query(question.query, "query")
-        columns: dict[str, list[ObliqueFound]] = {}
         task = None if own is not None else self.task(question.task)
-        for name, ranking in (task.rankings(query) if task else _own_rankings(own, question.task, query)).items():
-            columns[name] = [
-                _oblique_found(query, hit, ranking, task, question.query) for hit in ranking.hits(question.k)
-            ]
-        return ObliqueAnswer(question, columns)
+        rankings = task.rankings(query) if task else _own_rankings(own, question.task, query)
+        columns = {
+            name: [_oblique_found(query, hit, ranking, task) for hit in ranking.hits(question.k)]
+            for name, ranking in rankings.items()
+        }
+        relevant = task.relevant(query) if task else None
+        first = {} if relevant is None else {name: _first(r, relevant) for name, r in rankings.items()}
+        return ObliqueAnswer(question, columns, first, self.family)
 
 
 class _Task:
@@ -317,9 +349,10 @@ class _Task:
         base = {"base": self.base.rank(query, exclude=out)} if self.base else {}
         return {"bm25": tuned.by_words().without(out), **base, "tuned" if base else "model": tuned}
 
-    def right(self, query: str, document_id: str) -> bool | None:
+    def relevant(self, query: str) -> set[str] | None:
+        """Ids of what is relevant to the query; None where that is not known."""
         asked = self.ids.get(text_key(query))
-        return None if asked is None else self.task.qrels.get(asked, {}).get(document_id, 0) > 0
+        return None if asked is None else {i for i, grade in self.task.qrels.get(asked, {}).items() if grade > 0}
 
     def attribute(self, document_id: str) -> str | None:
         return self.attributes.get(self.task.corpus[document_id].attribute or "")
@@ -334,11 +367,22 @@ def _own_rankings(own: Dial | None, task: str, query: str) -> dict[str, Ranking]
     return {"bm25": tuned.by_words(), **base, "tuned" if base else "model": tuned}
 
 
-def _oblique_found(query: str, hit: Hit, ranking: Ranking, task: _Task | None, asked: str) -> ObliqueFound:
-    shared = frozenset(content_words(query) & content_words(hit.text))
-    right = task.right(asked, hit.id) if task else None
-    attribute = task.attribute(hit.id) if task else None
-    return ObliqueFound(hit, ranking.rank(hit.id), right, overlap(query, hit.text).coverage, shared, attribute)
+def _first(ranking: Ranking, relevant: set[str]) -> int | None:
+    found = [i for i in relevant if ranking.score[ranking.documents.place[i]] > -np.inf]
+    return min(map(ranking.rank, found), default=None)
+
+
+def _oblique_found(query: str, hit: Hit, ranking: Ranking, task: _Task | None) -> ObliqueFound:
+    relevant = task.relevant(query) if task else None
+    return ObliqueFound(
+        hit,
+        ranking.rank(hit.id),
+        None if relevant is None else hit.id in relevant,
+        overlap(query, hit.text).coverage,
+        frozenset(content_words(query) & content_words(hit.text)),
+        not set(tokenize(query)).isdisjoint(tokenize(hit.text)),
+        task.attribute(hit.id) if task else None,
+    )
 
 
 def _found(
