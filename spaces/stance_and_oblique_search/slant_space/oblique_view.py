@@ -76,8 +76,11 @@ def build(engine: Engine, mine: gr.State, use_mine: gr.Radio, address: gr.Textbo
         return answer(ObliqueQuestion.of({"task": task, "query": query, "k": k}), own, which)
 
     def choose(picked: str | None, typed: str, task: str, *values: Any) -> Any:
+        *given, shown = values
         # As in the stance search: a list that is passed without a choice asks too.
-        return gr.skip() if not picked or picked == typed else (picked, *search(task, picked, *values))
+        if not picked or picked == typed or (shown is not None and shown[0].query == picked):
+            return gr.skip()
+        return picked, *search(task, picked, *given)
 
     def choose_lens(lens: str) -> Any:
         if lens not in LENSES:
@@ -111,8 +114,9 @@ def build(engine: Engine, mine: gr.State, use_mine: gr.Radio, address: gr.Textbo
     }  # fmt: skip
     lens.input(choose_lens, lens, task, api_visibility="private", queue=False).then(**changed)
     task.input(**changed)
-    query.input(None, None, pick, js="() => null", api_visibility="private")
-    pick.input(choose, [pick, query, task, k, mine, use_mine], [query, *drawn], show_progress="minimal", **HIDDEN)
+    pick.input(
+        choose, [pick, query, task, k, mine, use_mine, asked], [query, *drawn], show_progress="minimal", **HIDDEN
+    )
     demo.load(
         open_address, address, [lens, task, pick, query, k, instruction, *drawn], js=READ_ADDRESS,
         show_progress="hidden", **HIDDEN,

@@ -108,9 +108,10 @@ def build(engine: Engine, mine: gr.State, use_mine: gr.Radio, address: gr.Textbo
         return answer(question, own, which)
 
     def choose(picked: str | None, typed: str, *values: Any) -> Any:
-        if not picked or picked == typed:
-            return gr.skip()  # a keyboard that passes the list without a choice asks too
-        *given, own, which = values
+        *given, own, which, shown = values
+        # A keyboard that passes the list without a choice asks too, and must not write over what is typed.
+        if not picked or picked == typed or (shown is not None and shown["question"].claim == picked):
+            return gr.skip()
         return picked, *answer(question_of([picked, *given]), own, which)
 
     def filters_of(own: Dial | None, which: str) -> list[Any]:
@@ -173,8 +174,7 @@ def build(engine: Engine, mine: gr.State, use_mine: gr.Radio, address: gr.Textbo
     use_mine.change(
         filters_of, [mine, use_mine], [source, style], show_progress="hidden", api_visibility="private", queue=False
     ).then(**event)
-    claim.input(None, None, pick, js="() => null", api_visibility="private")  # it is no claim of the list any more
-    pick.input(choose, [pick, *controls, mine, use_mine], [claim, *drawn], show_progress="minimal", **HIDDEN)
+    pick.input(choose, [pick, *controls, mine, use_mine, asked], [claim, *drawn], show_progress="minimal", **HIDDEN)
     instruction.input(
         lambda key: gr.Row(visible=key == OWN), instruction, own_words, api_visibility="private", queue=False
     ).then(**event)
