@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import json
 import os
@@ -12,8 +11,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import TimeoutError, expect
+from playwright.sync_api import expect
 from slant_space.interface import STYLE
+from slant_space.questions import PAIRS
 
 from tests.spaces.conftest import SPACE
 
@@ -79,8 +79,7 @@ def test_every_view(visit, engine, width):
     _fits(page, width)
 
     page.get_by_role("tab", name="Oblique").click()
-    page.locator("#oblique-search").click()
-    page.wait_for_selector("#oblique-results .sl-hit")
+    page.wait_for_selector("#oblique-results .sl-hit")  # this view too begins with results
     assert page.locator("#oblique-results .sl-column").count() == 3
     attribute = page.locator("#oblique-results .sl-attribute p").first
     assert not attribute.is_visible()
@@ -176,22 +175,99 @@ def test_an_upload_on_a_phone_says_how_far_it_is_and_is_searched(visit, engine, 
     _fits(page, "phone")
 
 
-def _turn(page, value):
-    """Type λ. A page that is still busy drawing a dial that was just opened may lose what is typed into it at once."""
-    weight, took = page.locator("#weight input[type=number]"), page.locator(".sl-took", has_text=f"λ = {value}")
-    expect(weight).to_have_value("0.1")
-    for _ in range(4):
-        weight.fill(value)
-        weight.press("Tab")
-        with contextlib.suppress(TimeoutError):
-            return took.wait_for(timeout=15_000)
-    raise AssertionError(f"got {page.locator('.sl-took').all_inner_texts()} with {weight.input_value()} typed")
+def opened(page):
+    """The page with its dials in sight."""
+    page.get_by_role("button", name="Dials and filters").click()
+    return page
+
+
+def took(page, words):
+    """Waits until the results say what they took."""
+    page.locator("#stance-results .sl-took", has_text=words).wait_for()
+
+
+def test_a_key_on_a_slider_searches_once(visit, engine):
+    page = opened(visit())
+    asked = []
+    page.on("request", lambda request: asked.append(request.url) if "/queue/join" in request.url else None)
+    claim = engine.dial.corpus.claims[0]
+    for key, weight in (("ArrowRight", 0.15), ("ArrowRight", 0.2), ("Home", 0.0), ("End", 1.0)):
+        page.locator("#weight input[type=range]").focus()
+        page.keyboard.press(key)
+        took(page, f"λ = {weight:.2f}")
+        assert shown(page)[:6] == [h.id for h in engine.dial.released.search(claim, "support", k=6, hybrid=weight)]
+    assert len(asked) == 4
+    page.locator("#scale input[type=range]").focus()
+    page.keyboard.press("ArrowLeft")
+    took(page, "λ = 1.00 · adapter 0.75")
+    page.locator("#k input[type=range]").focus()
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_function("document.querySelectorAll('#stance-results .sl-hit').length === 10")
+    assert len(asked) == 6
+    page.get_by_role("tab", name="Oblique").click()
+    page.locator("#oblique-k input[type=range]").focus()
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_function("document.querySelectorAll('#oblique-results .sl-hit').length === 12")
+
+
+def test_unseen_instructions_are_picked_from_the_list_and_ones_own_wait_for_their_words(visit, engine):
+    page = opened(visit())
+    page.locator("#instruction input").click()
+    page.get_by_role("option", name="Unseen:").nth(1).click()
+    pair = PAIRS["unseen-02"]
+    page.locator("#stance-results .sl-asked", has_text=pair["attack"]).wait_for()
+    claim = engine.dial.corpus.claims[0]
+    hits = engine.dial.released.search(claim, "support", k=6, instruction=pair["support"])
+    assert shown(page)[:6] == [h.id for h in hits]
+
+    page.locator("#instruction input").click()
+    page.get_by_role("option", name="Your own words").click()
+    said = page.locator("#stance-results .sl-message")
+    expect(said).to_have_text("Fill in both fields, then press Enter.")
+    page.fill("#own-support textarea, #own-support input", "Find praise of")
+    page.keyboard.press("Enter")
+    expect(said).to_have_text("Fill in both fields, then press Enter.")
+    page.fill("#own-attack textarea, #own-attack input", "Find doubts about")
+    page.keyboard.press("Enter")
+    page.locator("#stance-results .sl-asked", has_text="Find doubts about").wait_for()
+    hits = engine.dial.released.search(claim, "support", k=6, instruction="Find praise of")
+    assert shown(page)[:6] == [h.id for h in hits]
+
+
+def test_the_address_is_that_of_the_results_in_sight(visit, engine):
+    page = visit()
+    page.wait_for_url("**view=stance**")
+    page.get_by_role("tab", name="Oblique").click()
+    page.wait_for_url("**view=oblique**")
+    page.get_by_role("tab", name="Stance").click()
+    page.wait_for_url("**view=stance**")
+    page.fill("#claim textarea, #claim input", "tea " * 600)
+    page.keyboard.press("Enter")
+    page.locator("#stance-results .sl-remark", has_text="too long for a link").wait_for()
+    page.wait_for_url(lambda url: "?" not in url)
+
+
+def test_a_card_opens_why_and_its_buttons_have_names_of_their_own(visit):
+    page = visit("?view=stance&claim=Zoos+do+little+to+protect+endangered+species.&weight=0.3&style=explicit")
+    assert page.locator("#weight").is_visible(), "what a link has set is in sight"
+    took(page, "λ = 0.30 · only explicit")
+    for side in ("support", "attack"):
+        assert page.get_by_role("button", name=f"Why rank 1 in {side}?").count() == 1
+    card = page.get_by_role("region", name="Attack").locator(".sl-hit").nth(1)
+    rank, badge = card.locator(".sl-rank").inner_text(), card.locator(".sl-badge").inner_text()
+    card.locator(".sl-text").click()
+    head = page.locator("#why .sl-head")
+    head.wait_for()
+    assert head.locator(".sl-rank").inner_text() == rank and head.locator(".sl-badge").inner_text() == badge
+    assert "Attack" in head.inner_text()
+    assert page.locator("#why blockquote").inner_text() == card.locator(".sl-text").inner_text()
 
 
 def test_a_change_is_searched_and_its_link_opens_the_same_page(visit, engine):
-    page = visit()
-    page.get_by_role("button", name="Dials and filters").click()
-    _turn(page, "0.5")
+    page = opened(visit())
+    page.locator("#weight input[type=number]").fill("0.5")
+    page.keyboard.press("Enter")
+    took(page, "λ = 0.50")
     page.get_by_role("radio", name="Base").check()
     page.wait_for_url("**model=base**")
     claim = engine.dial.corpus.claims[5]
@@ -230,7 +306,9 @@ def test_uploads_and_addresses_that_are_html_stay_text(visit):
 def test_a_keyboard_may_pass_the_list_of_claims_and_keep_its_own(visit, engine):
     page = visit("?view=stance&claim=Tea+warms.")
     page.locator("#pick input").focus()
+    page.get_by_role("option").first.wait_for()
     page.keyboard.press("Tab")
+    expect(page.get_by_role("option")).to_have_count(0)  # it closes behind the keyboard
     page.locator("#search").focus()
     page.keyboard.press("Enter")
     expect(page.locator("#claim").get_by_role("textbox")).to_have_value("Tea warms.")
@@ -243,6 +321,21 @@ def test_a_keyboard_may_pass_the_list_of_claims_and_keep_its_own(visit, engine):
     assert page.locator("#claim").get_by_role("textbox").input_value() in engine.dial.corpus.claims
 
 
+def test_the_list_shows_the_first_claim_and_passing_it_leaves_what_is_typed(visit, engine):
+    page = visit()
+    expect(page.locator("#pick input")).to_have_value(engine.dial.corpus.claims[0])
+    page.fill("#claim textarea, #claim input", "Tea warms.")
+    page.locator("#pick input").focus()
+    page.keyboard.press("Tab")
+    page.locator("#search").click()
+    page.wait_for_url("**claim=Tea+warms.**")
+    expect(page.locator("#claim").get_by_role("textbox")).to_have_value("Tea warms.")
+    page.locator("#pick input").click()
+    page.get_by_role("option").first.click()
+    page.wait_for_url(lambda url: "Tea+warms" not in url)
+    expect(page.locator("#claim").get_by_role("textbox")).to_have_value(engine.dial.corpus.claims[0])
+
+
 def test_a_file_brings_its_own_filters_another_one_replaces_it_and_nothing_stays(visit, engine, tmp_path):
     page, other = visit(), visit()
     for name, source in (("one.csv", "diary"), ("two.csv", "letters")):
@@ -253,8 +346,13 @@ def test_a_file_brings_its_own_filters_another_one_replaces_it_and_nothing_stays
         page.locator("#upload-said", has_text=f"2 documents are indexed. Both searches now look in {name}").wait_for()
         page.get_by_role("tab", name="Stance").click()
         page.locator("#stance-results .sl-text", has_text=f"first in {name}.").first.wait_for()
-    page.get_by_role("button", name="Dials and filters").click()
-    page.locator("#source input").click()
+    chips, choice = page.locator(".sl-chips"), page.locator("#search-in")
+    expect(chips).to_contain_text("two.csv: 2 documents")
+    choice.get_by_role("radio", name="Sample").check()
+    expect(chips).to_contain_text("Sample: 480 documents")
+    choice.get_by_role("radio", name="two.csv").check()
+    page.locator("#stance-results .sl-text", has_text="first in two.csv.").first.wait_for()
+    opened(page).locator("#source input").click()
     assert [o.strip("✓ \n") for o in page.get_by_role("option").all_inner_texts()] == ["All", "letters", "post"]
     page.get_by_role("option", name="letters").click()
     page.wait_for_function("document.querySelectorAll('#stance-results .sl-hit').length === 2")  # one on each side

@@ -5,9 +5,12 @@ from __future__ import annotations
 import base64
 import csv
 import io
+import itertools
 import json
 import re
+import threading
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from html.parser import HTMLParser
 from importlib.metadata import requires
@@ -22,18 +25,24 @@ from packaging.specifiers import SpecifierSet
 from slant_space import corpora, render
 from slant_space.about import about
 from slant_space.corpus_view import telling
-from slant_space.engine import Dial, Engine, as_oblique_rows, as_rows
-from slant_space.interface import STYLE, theme
+from slant_space.engine import Dial, Engine, Explanation, Found, StanceAnswer, as_oblique_rows, as_rows
+from slant_space.interface import STYLE, _header, build, theme
 from slant_space.oblique_view import LENSES
-from slant_space.questions import PAIRS, ObliqueQuestion, StanceQuestion
+from slant_space.once import Once
+from slant_space.questions import PAIRS, POSITIONS, ObliqueQuestion, StanceQuestion
 from slant_space.settings import read_settings
 
 from dataset_builders.instructions import INSTRUCTIONS, OBLIQUE_INSTRUCTIONS, STANCES
-from dataset_builders.sources import oblique
+from dataset_builders.sources import load, oblique
 from hub_models import ObliqueSearch, StanceSearch
-from hub_models.evaluation.ablation import word_deltas
+from hub_models.evaluation.ablation import reliance, word_deltas
+from hub_models.evaluation.hybrid import Hybrid
+from hub_models.evaluation.stance import judge
+from hub_models.evaluation.stance_ranking import keys
+from hub_models.evaluation.systems import Encoder
 from hub_models.hub_cache import SAMPLE_BASE
 from hub_models.retrieval import text_search
+from hub_models.retrieval.ranking import Hit
 from tests.hub_models.evaluation.helpers import write_run
 from tests.hub_models.retrieval.test_adaptive import fitted
 from tests.spaces.conftest import SPACE
@@ -224,6 +233,21 @@ def test_scores_and_ranks_are_those_of_the_search_over_the_whole_corpus(engine):
     assert [f.hit.id for f in of_base.columns["attack"]] == [h.id for h in base.search(claim, k=3, hybrid=0.3)]
 
 
+def test_order_and_badges_are_those_of_the_evaluation_at_the_same_weight(engine):
+    judged = judge(load("sample"), "test")
+    few = replace(judged, claims=judged.claims[:2], labels=judged.labels[:2], first=judged.first[:2])
+    table = Hybrid(0.3).measure(few, Encoder(engine.settings.model)).table
+    row = {key: i for i, key in enumerate(keys(table, "claim_id", "stance", "instruction_id"))}
+    for claim, pair in itertools.product(few.claims, ("seen-01", "unseen-01")):
+        question = StanceQuestion(claim=claim.claim, instruction=pair, weight=0.3, k=20)
+        for stance, found in engine.stance(engine.dial, question).columns.items():
+            at = row["all", claim.claim_id, stance, f"{stance}-{pair}"]
+            assert [f.hit.id for f in found[:10]] == table["top"][at]
+            right = [f.kind == "right" for f in found[: table["n_relevant"][at]]]
+            assert len(right) == table["n_relevant"][at]
+            assert np.mean(right) == pytest.approx(table["precision_at_r"][at])
+
+
 def test_the_dial_is_the_adapters_scale_and_encodes_once(engine):
     claim = engine.dial.corpus.claims[0]
     half = engine.stance(engine.dial, StanceQuestion(claim=claim, scale=0.5))
@@ -232,6 +256,80 @@ def test_the_dial_is_the_adapters_scale_and_encodes_once(engine):
     assert [f.hit.id for f in half.columns["support"]] == [h.id for h in expected]
     assert engine.dial.tuned(0.5) is engine.dial.tuned(0.5)
     assert engine.dial.tuned(None) is engine.dial.tuned(engine.scale) is engine.dial.released
+
+
+def test_one_position_that_is_being_encoded_holds_up_no_other(engine, monkeypatch):
+    """The encoder stands still at 0.75 until the others are through."""
+    dial = Dial(engine.dial.corpus, engine.dial.released)
+    begun, go_on, at = threading.Event(), threading.Event(), StanceSearch.at
+    asked = []
+
+    def blocked(self, *, adapter_scale, **levers):
+        asked.append(adapter_scale)
+        if adapter_scale == 0.75:
+            begun.set()
+            assert go_on.wait(60)
+        return at(self, adapter_scale=adapter_scale, **levers)
+
+    monkeypatch.setattr(StanceSearch, "at", blocked)
+    question = StanceQuestion(claim="Tea is good.", k=3)
+    with ThreadPoolExecutor(4) as pool:
+        waiting = [pool.submit(engine.stance, dial, replace(question, scale=0.75)) for _ in range(2)]
+        try:
+            assert begun.wait(60)
+            others = [replace(question, scale=0.5), replace(question, model="base"), replace(question, scale=0.0)]
+            for other in others:
+                assert pool.submit(engine.stance, dial, other).result(60).columns["attack"]
+            assert not any(w.done() for w in waiting)
+        finally:
+            go_on.set()
+        assert waiting[0].result(60).columns == waiting[1].result(60).columns
+    assert asked == [0.75, 0.5], "each once, and the base, which is position 0, is held already"
+    assert dial.tuned(0.0) is dial.base
+
+
+def test_position_0_of_a_model_with_an_anchor_is_not_the_base(engine):
+    anchored = engine.dial.released.at(anchor=0.5)
+    dial = Dial(engine.dial.corpus, anchored)
+    assert dial.tuned(0.0) is not dial.base
+    assert (dial.tuned(0.0).levers.anchor, dial.base.levers.anchor) == (0.5, 0)
+
+
+def test_things_are_made_once_the_last_ones_are_kept_and_a_failure_is_tried_again():
+    made = []
+
+    def make(key):
+        made.append(key)
+        if made == ["a"]:
+            raise ValueError("not yet")
+        return object()
+
+    once = Once(make, 2)
+    with pytest.raises(ValueError, match="not yet"):
+        once("a")
+    first = once("a")
+    once("b")
+    assert once("a") is first
+    once("c")
+    assert once("a") is first
+    once("b")
+    assert made == ["a", "a", "b", "c", "b"]
+
+
+def test_what_is_prepared_is_encoded_no_second_time(tmp_path, monkeypatch):
+    (tmp_path / "own.txt").write_text("Cars are loud.\nTea warms.\nBan cars.\n")
+    run = write_run(tmp_path / "run", strength=0.2)
+    pins = json.loads((run / "slant.json").read_text())
+    (run / "slant.json").write_text(json.dumps(pins | {"prompts": OBLIQUE_INSTRUCTIONS | {"query": ""}}))
+    engine = Engine(read_settings({"SLANT_CORPUS": str(tmp_path / "own.txt"), "SLANT_MODEL": str(run)}))
+    assert engine.family == "oblique"
+    engine.prepare()
+    monkeypatch.setattr(StanceSearch, "at", None)
+    monkeypatch.setattr(oblique, "load", None)
+    for scale in POSITIONS:
+        assert engine.stance(engine.dial, StanceQuestion(claim="Ban cars.", scale=scale, k=3)).remark == ""
+    for task in OBLIQUE_INSTRUCTIONS:
+        assert len(engine.oblique(ObliqueQuestion(task=task, query="tea", k=3)).columns) == 3
 
 
 def test_auto_says_which_weight_it_took_and_compares_both_models_with_it(tmp_path):
@@ -247,8 +345,21 @@ def test_auto_says_which_weight_it_took_and_compares_both_models_with_it(tmp_pat
     assert "λ = 0.30, chosen automatically" in render.stance_results(answer)
     same = engine.stance(engine.dial, StanceQuestion(claim="Ban cars.", weight=0.3))
     assert same.columns == answer.columns
+    box = component(build(engine), "auto")
+    assert (box.interactive, box.info) == (True, None)
     turned = engine.stance(engine.dial, replace(question, scale=0.5))
     assert not turned.auto and "no automatic λ" in turned.remark, "it was fitted for another scale"
+
+
+def component(page, elem_id):
+    """A part of the page."""
+    return next(block for block in page.blocks.values() if getattr(block, "elem_id", None) == elem_id)
+
+
+def test_auto_is_there_and_says_what_it_needs_where_there_is_no_lambda_model(engine):
+    box = component(build(engine), "auto")
+    assert (box.visible, box.interactive) == (True, False)
+    assert box.info == "needs a λ model: python -m hub_models tune"
 
 
 def test_what_cannot_be_done_is_remarked(engine):
@@ -308,6 +419,40 @@ def test_oblique_columns_are_those_of_the_search_without_the_querys_own_document
     assert {f.right for column in typed.columns.values() for f in column} == {None}
 
 
+def test_the_rank_of_the_first_relevant_document_is_that_over_the_whole_corpus(engine):
+    task = oblique.load("sample", "congress").restrict("test")
+    query_id, query = next(iter(task.queries.items()))
+    relevant = {i for i, grade in task.qrels[query_id].items() if grade > 0}
+    answer = engine.oblique(ObliqueQuestion(task="congress", query=query.text, k=3))
+    texts = {i: d.text for i, d in task.corpus.items()}
+    search = ObliqueSearch(engine.settings.model, texts, task="congress")
+    ids = [h.id for h in search.search(query.text, k=len(texts), exclude=task.excluded.get(query_id, ()))]
+    assert answer.first["tuned"] == min(ids.index(i) for i in relevant) + 1
+    assert list(answer.first) == ["bm25", "base", "tuned"]
+    assert engine.oblique(ObliqueQuestion(task="congress", query="A typed query", k=3)).first == {}
+    page = render.oblique_results(replace(answer, first={"bm25": None, "base": 2, "tuned": 14}))
+    assert [_Elements(p).text for p in re.findall(r'<p class="sl-first">.*?</p>', page)] == [
+        "finds nothing relevant", "first relevant: rank 2", "first relevant: rank 14"
+    ]  # fmt: skip
+    assert "Model tuned for stance" in page
+    assert "Model tuned for oblique search" in render.oblique_results(replace(answer, family="oblique"))
+
+
+def test_what_a_document_shares_with_a_query_is_counted_in_content_words(engine):
+    """The query has three: committee, meets, spring."""
+    texts = ["The committee sat.", "Meets of the Committee.", "He sat in the sea.", "Tea warms."]
+    dial = engine.index("mine", [corpora.Document(text, text) for text in texts])
+    found = engine.oblique(ObliqueQuestion(query="The committee meets in the spring.", k=4), dial)
+    page = render.oblique_results(replace(found, columns={"base": found.columns["base"]}))
+    said = dict(zip(_texts("sl-text sl-long", page), _texts("sl-about", page), strict=True))
+    assert said == {
+        "The committee sat.": "33% of the query’s content words",
+        "Meets of the Committee.": "67% of the query’s content words",
+        "He sat in the sea.": "function words only",
+        "Tea warms.": "no word of the query",
+    }
+
+
 def test_ones_own_corpus_is_searched_like_any_other(engine):
     documents = [corpora.Document(row["_id"], row["text"]) for row in HOSTILE]
     dial = engine.index("mine.jsonl", documents)
@@ -350,6 +495,15 @@ def test_a_model_without_an_adapter_has_one_column_and_no_moves(tmp_path):
     assert "without an adapter" in page and f'<a href="https://huggingface.co/{SAMPLE_BASE}/tree/' in page
     assert "own.txt: 2 documents, 0 labelled claims" in page
     assert "The sample was written for this project" not in page
+    assert component(build(plain), "search-in").choices == [("own.txt", "sample")]
+    assert "<bdi>own.txt: 2 documents</bdi>" in _header(plain, plain.dial.corpus)
+
+
+def test_a_corpus_goes_by_its_name(engine):
+    assert component(build(engine), "search-in").choices == [("Sample", "sample")]
+    assert "<bdi>Sample: 480 documents</bdi>" in _header(engine, engine.dial.corpus)
+    mine = corpora.Corpus("<mine>.csv", {"1": corpora.Document("1", "Tea warms.")})
+    assert "<bdi>&lt;mine&gt;.csv: 1 documents</bdi>" in _header(engine, mine)
 
 
 # -- pages ---------------------------------------------------------------------------------------------------------
@@ -423,6 +577,115 @@ def test_hostile_texts_are_text_in_every_page(engine, text):
     assert text in _Elements(stance).text
 
 
+def _texts(css, page):
+    """What stands in the elements of a class, one after the other; none may hold another of its kind."""
+    found = re.findall(rf'<(\w+) class="{css}"[^>]*>(.*?)</\1>', page)
+    return [_Elements(inner).text for _, inner in found]
+
+
+def test_a_result_shows_its_badge_its_move_and_what_its_score_is_made_of():
+    def found(rank, other_rank, kind, fused):
+        hit = Hit(f"d{rank}", "Zoos help.", dense=0.5, bm25=2.0, score=sum(fused))
+        return Found(hit, fused, rank, other_rank, kind, corpora.Document(hit.id, hit.text, source="post"))
+
+    column = [
+        found(2, 5, "right", (0.75, 0.25)),
+        found(3, 1, "wrong stance", (0.6, 0.0)),
+        found(4, 4, "wrong topic", (0.1, 0.3)),
+        found(5, None, None, (0.0, 0.0)),
+    ]
+    question = StanceQuestion(claim="Zoos matter.", source="post", scale=0.5)
+    page = render.stance_results(StanceAnswer(question, {"support": column}, {"support": 0.5}, False, ""))
+    hits = page.split('<li class="sl-hit">')[1:]
+    assert re.findall(r'<span class="sl-rank"[^>]*>(\d+)</span>', page) == ["2", "3", "4", "5"]
+    moves = [re.findall(r'sl-move sl-(\w+)" title="([^"]*)"><span aria-hidden="true">([^<]*)<', hit) for hit in hits]
+    assert moves == [
+        [("up", "rank 5 in the base model", "↑ 3")],
+        [("down", "rank 1 in the base model", "↓ 2")],
+        [("same", "rank 4 in the base model", "=")],
+        [],
+    ]
+    badges = [
+        re.findall(r'sl-badge sl-([\w-]+)" title="[^"]*"><span aria-hidden="true">(.)</span> ([\w ]+)<', h)
+        for h in hits
+    ]
+    assert badges == [
+        [("right", "✓", "right side")],
+        [("wrong-stance", "⇄", "wrong stance")],
+        [("wrong-topic", "≠", "wrong topic")],
+        [],
+    ]
+    parts = [tuple(re.findall(r"<dd>([\d.]+)</dd>", hit)) for hit in hits]
+    assert parts == [("0.500", "2.00", score) for score in ("1.000", "0.600", "0.400", "0.000")]
+    shares = [tuple(re.findall(r"width:(\d+)%", hit)) for hit in hits]
+    assert shares == [("75", "25"), ("100", "0"), ("25", "75"), ("0", "0")]
+    assert 'aria-label="Why rank 2 in support?"' in hits[0]
+    assert _texts("sl-took", page) == ["λ = 0.50 · adapter 0.5 · only post"]
+
+
+def explained(stance_word, kind="wrong stance", claim=("Zoos", "help")):
+    """Deleting “refuting” moves the cosine by ``stance_word``, the three others by 0.01, -0.02 and 0.04."""
+    deltas = [("instruction", "Find", 0.01), ("instruction", "refuting", stance_word)]
+    deltas += [("claim", claim[0], -0.02), ("claim", claim[1], 0.04)]
+    return Explanation(deltas, reliance(deltas), 0.8765, 3, kind, frozenset(), 0.8765, 3)
+
+
+@pytest.mark.parametrize(
+    ("stance_word", "ris", "rcs", "di", "sentence", "bar"),
+    [
+        # |0.01| + |0.03| of 0.1 are the instruction's; the bar begins in the middle and reaches its end at 0.1
+        (-0.03, 40, 60, "-0.030, nearer", "The stance word draws this document nearer", ("35", "15")),
+        (0.05, 50, 50, "+0.050, away", "The stance word pushes this document away", ("50", "25")),
+        (0.33, 85, 15, "+0.330, away", "The stance word pushes this document away", ("50", "50")),
+        (0.0, 14, 86, "0", "The stance word does nothing.", ("50", "0")),
+    ],
+)
+def test_gauges_say_how_much_comes_from_where_and_which_way_the_stance_word_goes(
+    stance_word, ris, rcs, di, sentence, bar
+):
+    page = render.explanation(explained(stance_word), "Zoos help.", "attack")
+    heads, sentences = _texts("sl-gauge-head", page), re.findall(r"</div><p>([^<]*)</p>", page)
+    assert heads == [
+        f"RIS relative instruction sensitivity{ris / 100:.2f}",
+        f"RCS relative claim sensitivity{rcs / 100:.2f}",
+        f"DI direction: mean Δ of the stance words{di}",
+    ]
+    assert sentences[0] == f"{ris}% of what the words do here comes from the instruction."
+    assert sentences[1] == f"{rcs}% of what the words do here comes from the claim."
+    assert sentences[2].startswith(sentence)
+    bars = re.findall(r"margin-left:(\d+)%;width:(\d+)%", page)
+    assert bars == [("0", str(ris)), ("0", str(rcs)), bar]
+
+
+def test_why_names_side_rank_and_badge_beside_the_text():
+    page = render.explanation(explained(-0.03), "Zoos help.", "attack")
+    head = re.search(r'<div class="sl-head">(.*?)</div>', page)[1]
+    assert _Elements(head).text == "▼ Attack3⇄ wrong stance"
+    typed = replace(explained(-0.03, kind=None), rank=None)
+    head = re.search(r'<div class="sl-head">(.*?)</div>', render.explanation(typed, "Zoos help.", "support"))[1]
+    assert _Elements(head).text == "▲ Support"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Ban cars", "ltr"),
+        ("יש לאסור", "rtl"),
+        ("2. يجب منع", "rtl"),
+        ("“cars” יש", "ltr"),
+        ("42", "ltr"),
+        ("", "ltr"),
+    ],
+)
+def test_words_run_as_their_first_letter_does(text, expected):
+    assert render.direction(text) == expected
+
+
+def test_the_words_of_a_hebrew_claim_run_from_right_to_left_and_their_instruction_does_not():
+    page = render.explanation(explained(-0.03, claim=("יש", "לאסור")), "Zoos help.", "attack")
+    assert re.findall(r'<div class="sl-words" dir="(\w+)">', page) == ["ltr", "rtl"]
+
+
 def test_tables_are_strict_and_no_formula_is_left(engine):
     dial = engine.index("mine", [corpora.Document("1", "=HYPERLINK(1)"), corpora.Document("2", "plain, text")])
     rows = as_rows(engine.stance(dial, StanceQuestion(claim="Tea is good.", k=3)))
@@ -456,6 +719,8 @@ def test_colours_have_contrast_in_light_and_dark():
             for ground in ("card", "page"):
                 assert contrast(colours[text], colours[ground]) >= 4.5, (scheme, text, ground)
         assert contrast(colours["ink"], colours["mark"]) >= 4.5
+    for knob in ("-webkit-slider-thumb", "-moz-range-thumb"):  # its ground is a card, its colour a text's
+        assert re.search(rf"::{knob} \{{ background-color: var\(--sl-accent\) !important; \}}", sheet)
 
 
 @pytest.mark.parametrize("dark", [False, True])

@@ -50,6 +50,11 @@ class Corpus:
     claims: list[str] = field(default_factory=list)
     stances: dict[str, dict[str, int]] = field(default_factory=dict)
 
+    @property
+    def title(self) -> str:
+        """The name where it stands alone."""
+        return "Sample" if self.name == "sample" else self.name
+
     def kind(self, claim: str, stance: Stance, document_id: str) -> Kind | None:
         """What a result is by the labels, or None where the claim has none."""
         labels = self.stances.get(claim_key(claim))

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dataset_builders.instructions import OBLIQUE_INSTRUCTIONS, STANCES, Stance, format_query
+from dataset_builders.lexical import tokenize
 from dataset_builders.oblique.statistics import content_words, overlap
 from dataset_builders.sources import oblique
 from dataset_builders.sources.obliq_bench import ObliqueTask, read_attributes
 from dataset_builders.text import check_text, text_key
 from hub_models import ObliqueSearch, StanceSearch
 from hub_models.evaluation.ablation import Part, Reliance, reliance, word_deltas
+from hub_models.model_files import slant_json
 from hub_models.retrieval.fusion import fuse
 from hub_models.retrieval.ranking import Documents, Hit, Mask, Ranking
 from slant_space.corpora import Corpus, Document, Kind, open_corpus
-from slant_space.questions import ObliqueQuestion, StanceQuestion
+from slant_space.once import Once
+from slant_space.questions import POSITIONS, ObliqueQuestion, StanceQuestion
 from slant_space.settings import Settings
 
 QUERY_CHARACTERS = 100_000
@@ -67,22 +67,43 @@ class StanceAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ObliqueFound:
-    """A result of an oblique search: whether it is right by the labels (None: not known), and what words it shares."""
+    """A result of an oblique search.
+
+    Attributes:
+        hit: Document and scores.
+        rank: From 1.
+        right: Whether it is relevant by the labels; None where that is not known.
+        coverage: Share of the query's content words that it has.
+        shared: Those words.
+        meets: Whether it has any word of the query at all, function words among them.
+        attribute: What makes it relevant, where the data says so.
+    """
 
     hit: Hit
     rank: int
     right: bool | None
     coverage: float
     shared: frozenset[str]
+    meets: bool
     attribute: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class ObliqueAnswer:
-    """One column for each system: ``bm25``, ``base``, ``tuned``."""
+    """One column for each system: ``bm25``, ``base``, ``tuned``.
+
+    Attributes:
+        question: What was asked.
+        columns: The best documents of each system.
+        first: For each system the rank of the first relevant document, None where it finds none; empty where the
+            query has no labels.
+        family: What the model was tuned for, ``stance`` or ``oblique``.
+    """
 
     question: ObliqueQuestion
     columns: dict[str, list[ObliqueFound]]
+    first: dict[str, int | None]
+    family: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +115,7 @@ class Explanation:
         reliance: RIS, RCS, DI.
         cosine: Of the whole query and the document.
         rank: Of the document; None where it is of no corpus.
+        kind: What it is by the labels.
         removed: Places in ``words`` that are switched off.
         cosine_without: Cosine of the query without them.
         rank_without: The document's rank then.
@@ -103,44 +125,38 @@ class Explanation:
     reliance: Reliance
     cosine: float
     rank: int | None
+    kind: Kind | None
     removed: frozenset[int]
     cosine_without: float
     rank_without: int | None
 
 
 class Dial:
-    """A search over one corpus at each position of the adapter dial; the last ones used are kept."""
+    """A search over one corpus at each position of the adapter dial; the last ones used are kept.
+
+    Attributes:
+        corpus: The documents.
+        released: The model as released.
+        base: The model without its adapter; None where it has none.
+    """
 
     def __init__(self, corpus: Corpus, search: StanceSearch) -> None:
         self.corpus, self.released = corpus, search
-        self._made: OrderedDict[float, StanceSearch] = OrderedDict()
-        self._lock = threading.Lock()
+        self.base = search.at(adapter_scale=0.0, anchor=0.0) if search.has_adapter else None
+        self._at: Once[float, StanceSearch] = Once(lambda scale: search.at(adapter_scale=scale), _POSITIONS)
 
     @property
     def turns(self) -> bool:
         """Whether the dial can be turned."""
         return self.released.has_adapter and len(self.released.documents) <= DIAL_DOCUMENTS
 
-    @property
-    def base(self) -> StanceSearch | None:
-        """The model without its adapter; None where it has none."""
-        return self._at(0.0, anchor=0.0) if self.released.has_adapter else None
-
     def tuned(self, scale: float | None) -> StanceSearch:
         """The model with its adapter at ``scale``; as released where that is None or the dial is off."""
         if scale is None or not self.turns or scale == self.released.levers.adapter_scale:
             return self.released
-        return self._at(scale, anchor=None)
-
-    def _at(self, scale: float, anchor: float | None) -> StanceSearch:
-        key = -1.0 if anchor == 0 else scale
-        with self._lock:
-            if key not in self._made:
-                self._made[key] = self.released.at(adapter_scale=scale, anchor=anchor)
-                if len(self._made) > _POSITIONS:
-                    self._made.pop(next(k for k in self._made if k >= 0))
-            self._made.move_to_end(key)
-            return self._made[key]
+        if self.base is not None and self.released.levers.but(scale, None) == self.base.levers:
+            return self.base
+        return self._at(scale)
 
 
 class Engine:
@@ -155,10 +171,20 @@ class Engine:
         self.settings = settings
         corpus = open_corpus(settings.corpus)
         texts = {d.id: d.text for d in corpus.documents.values()}
-        self.dial = Dial(corpus, StanceSearch(_model_path(settings), texts, cache_dir=settings.cache))
-        _ = self.dial.base  # so that the first visitor does not wait for it
-        self._tasks: dict[str, _Task] = {}
-        self._lock = threading.Lock()
+        model = _model_path(settings)
+        self.dial = Dial(corpus, StanceSearch(model, texts, cache_dir=settings.cache))
+        prompts = slant_json(model).get("prompts") or {}
+        self.family = "oblique" if set(OBLIQUE_INSTRUCTIONS) <= set(prompts) else "stance"
+        """What the model was tuned for."""
+        self.task = Once(self._task, len(OBLIQUE_INSTRUCTIONS))
+        """An oblique task of the sample by its name, read and encoded when first asked."""
+
+    def prepare(self) -> None:
+        """Encode ahead what visitors may ask for first: the oblique tasks, and the dial's positions."""
+        for name in OBLIQUE_INSTRUCTIONS:
+            self.task(name)
+        for scale in POSITIONS:
+            self.dial.tuned(scale)
 
     @property
     def has_adapter(self) -> bool:
@@ -188,7 +214,6 @@ class Engine:
 
         search = StanceSearch(released, texts, progress=count)
         dial = Dial(corpus, search)
-        _ = dial.base  # so that the first search does not wait for it
         search.progress = None  # a dial that is turned later is no part of it
         return dial
 
@@ -201,7 +226,7 @@ class Engine:
         if which == "sample":
             return self.dial
         if own is None:
-            raise ValueError("Your corpus is no longer held; upload it again, or search in the sample.")
+            raise ValueError("Your corpus is no longer held; upload it again, or search in another.")
         return own
 
     def stance(self, dial: Dial, question: StanceQuestion) -> StanceAnswer:
@@ -292,16 +317,13 @@ class Engine:
 
         cosine, rank = standing(instruction, claim)
         cosine_without, rank_without = standing(kept["instruction"], kept["claim"]) if removed else (cosine, rank)
-        return Explanation(words, reliance(deltas), cosine, rank, removed, cosine_without, rank_without)
+        kind = None if key is None else dial.corpus.kind(claim, stance, key)
+        return Explanation(words, reliance(deltas), cosine, rank, kind, removed, cosine_without, rank_without)
 
     # -- oblique ---------------------------------------------------------------------------------------------------
 
-    def task(self, name: str) -> _Task:
-        """An oblique task of the sample, read and encoded when first asked."""
-        with self._lock:
-            if name not in self._tasks:
-                self._tasks[name] = _Task(self.dial.released, oblique.load("sample", name).restrict("test"))
-            return self._tasks[name]
+    def _task(self, name: str) -> _Task:
+        return _Task(self.dial.released, oblique.load("sample", name).restrict("test"))
 
     def oblique(self, question: ObliqueQuestion, own: Dial | None = None) -> ObliqueAnswer:
         """Search by keywords, by the base and by the tuned model; in a visitor's own corpus, if there is one.
@@ -310,32 +332,27 @@ class Engine:
             ValueError: If the query is empty, too long or no valid text.
         """
         query = _query(question.query, "query")
-        columns: dict[str, list[ObliqueFound]] = {}
         task = None if own is not None else self.task(question.task)
-        for name, ranking in (task.rankings(query) if task else _own_rankings(own, question.task, query)).items():
-            columns[name] = [
-                _oblique_found(query, hit, ranking, task, question.query) for hit in ranking.hits(question.k)
-            ]
-        return ObliqueAnswer(question, columns)
+        rankings = task.rankings(query) if task else _own_rankings(own, question.task, query)
+        columns = {
+            name: [_oblique_found(query, hit, ranking, task) for hit in ranking.hits(question.k)]
+            for name, ranking in rankings.items()
+        }
+        relevant = task.relevant(query) if task else None
+        first = {} if relevant is None else {name: _first(r, relevant) for name, r in rankings.items()}
+        return ObliqueAnswer(question, columns, first, self.family)
 
 
 class _Task:
-    """One oblique task with its searches, made when first asked."""
+    """One oblique task with its searches."""
 
     def __init__(self, model: StanceSearch, task: ObliqueTask) -> None:
         self.task = task
         self.attributes = {i: description for i, (_, description) in read_attributes(task.task).items()}
-        self._model = model
         self.ids = {text_key(q.text): i for i, q in task.queries.items()}
-
-    @cached_property
-    def tuned(self) -> ObliqueSearch:
-        documents = Documents({i: d.text for i, d in self.task.corpus.items()})
-        return ObliqueSearch(self._model, documents, task=self.task.task)
-
-    @cached_property
-    def base(self) -> ObliqueSearch | None:
-        return self.tuned.at(adapter_scale=0.0, anchor=0.0) if self._model.has_adapter else None
+        documents = Documents({i: d.text for i, d in task.corpus.items()})
+        self.tuned = ObliqueSearch(model, documents, task=task.task)
+        self.base = self.tuned.at(adapter_scale=0.0, anchor=0.0) if model.has_adapter else None
 
     def rankings(self, query: str) -> dict[str, Ranking]:
         asked = self.ids.get(text_key(query))
@@ -345,9 +362,10 @@ class _Task:
         base = {"base": self.base.rank(query, exclude=out)} if self.base else {}
         return {"bm25": tuned.by_words().without(out), **base, "tuned" if base else "model": tuned}
 
-    def right(self, query: str, document_id: str) -> bool | None:
+    def relevant(self, query: str) -> set[str] | None:
+        """Ids of what is relevant to the query; None where that is not known."""
         asked = self.ids.get(text_key(query))
-        return None if asked is None else self.task.qrels.get(asked, {}).get(document_id, 0) > 0
+        return None if asked is None else {i for i, grade in self.task.qrels.get(asked, {}).items() if grade > 0}
 
     def attribute(self, document_id: str) -> str | None:
         return self.attributes.get(self.task.corpus[document_id].attribute or "")
@@ -362,11 +380,22 @@ def _own_rankings(own: Dial | None, task: str, query: str) -> dict[str, Ranking]
     return {"bm25": tuned.by_words(), **base, "tuned" if base else "model": tuned}
 
 
-def _oblique_found(query: str, hit: Hit, ranking: Ranking, task: _Task | None, asked: str) -> ObliqueFound:
-    shared = frozenset(content_words(query) & content_words(hit.text))
-    right = task.right(asked, hit.id) if task else None
-    attribute = task.attribute(hit.id) if task else None
-    return ObliqueFound(hit, ranking.rank(hit.id), right, overlap(query, hit.text).coverage, shared, attribute)
+def _first(ranking: Ranking, relevant: set[str]) -> int | None:
+    found = [i for i in relevant if ranking.score[ranking.documents.place[i]] > -np.inf]
+    return min(map(ranking.rank, found), default=None)
+
+
+def _oblique_found(query: str, hit: Hit, ranking: Ranking, task: _Task | None) -> ObliqueFound:
+    relevant = task.relevant(query) if task else None
+    return ObliqueFound(
+        hit,
+        ranking.rank(hit.id),
+        None if relevant is None else hit.id in relevant,
+        overlap(query, hit.text).coverage,
+        frozenset(content_words(query) & content_words(hit.text)),
+        not set(tokenize(query)).isdisjoint(tokenize(hit.text)),
+        task.attribute(hit.id) if task else None,
+    )
 
 
 def _found(

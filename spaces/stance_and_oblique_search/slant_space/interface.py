@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ import gradio as gr
 from markupsafe import Markup
 
 from slant_space import about, api, corpus_view, oblique_view, stance_view
-from slant_space.engine import Engine
+from slant_space.corpora import Corpus
+from slant_space.engine import Dial, Engine
 from slant_space.questions import ObliqueQuestion
-from slant_space.scripts import READ_ADDRESS
+from slant_space.scripts import ON_KEYS, READ_ADDRESS
 from slant_space.settings import read_settings
 
 WAITING = 40
@@ -27,12 +29,13 @@ STYLE = Path(__file__).with_name("style.css")
 def build(engine: Engine) -> gr.Blocks:
     """The whole page over one engine."""
     with gr.Blocks(title="Slant: search that takes a side", delete_cache=(600, 600), analytics_enabled=False) as demo:
-        gr.HTML(_header(engine), apply_default_css=False)
+        header = gr.HTML(_header(engine, engine.dial.corpus), js_on_load=ON_KEYS, apply_default_css=False)
         mine = gr.State(None)
         address = gr.Textbox(visible=False)
         use_mine = gr.Radio(
-            [("Sample", "sample")], value="sample", label="Search in", visible=False, elem_id="search-in"
-        )
+            [(engine.dial.corpus.title, "sample")], value="sample", label="Search in", visible=False,
+            elem_id="search-in",
+        )  # fmt: skip
         with gr.Tabs() as tabs:
             with gr.Tab("Stance", id="stance"):
                 stance_view.build(engine, mine, use_mine, address, demo)
@@ -46,15 +49,20 @@ def build(engine: Engine) -> gr.Blocks:
         def open_tab(link: str) -> Any:
             return gr.Tabs(selected="oblique") if ObliqueQuestion.of_address(link) else gr.skip()
 
+        def head(own: Dial | None, which: str) -> Any:
+            dial = engine.dial if which == "sample" else own
+            return gr.skip() if dial is None else _header(engine, dial.corpus)
+
+        use_mine.change(head, [mine, use_mine], header, show_progress="hidden", api_visibility="private", queue=False)
         demo.load(open_tab, address, tabs, js=READ_ADDRESS, api_visibility="private", queue=False)
         api.build(engine)
     demo.queue(max_size=WAITING)
     return demo
 
 
-def _header(engine: Engine) -> str:
-    corpus, settings = engine.dial.corpus, engine.settings
-    chips = [f"model: {settings.model_name}", settings.note, f"{corpus.name}: {len(corpus.documents):,} documents"]
+def _header(engine: Engine, corpus: Corpus) -> str:
+    settings = engine.settings
+    chips = [f"model: {settings.model_name}", settings.note, f"{corpus.title}: {len(corpus.documents):,} documents"]
     return str(
         Markup(
             '<header class="sl-hero"><h1>Search that takes a side</h1><p>Type a claim. See the arguments for it and '
@@ -105,4 +113,7 @@ def serve(demo: gr.Blocks, **options: Any) -> tuple[Any, str, str]:
 
 def main() -> None:
     """Open the Space that the environment describes."""
-    serve(build(Engine(read_settings(os.environ))))
+    engine = Engine(read_settings(os.environ))
+    demo = build(engine)
+    threading.Thread(target=engine.prepare, daemon=True).start()  # after gradio has put its own methods into tqdm
+    serve(demo)

@@ -14,6 +14,9 @@ OWN = "own"
 MODELS = ("tuned", "base")
 RESULTS = (3, 20)
 SCALES = (0.0, 1.5)
+SCALE_STEP = 0.25
+POSITIONS = [i * SCALE_STEP for i in range(round(SCALES[1] / SCALE_STEP) + 1)]
+"""Of the adapter dial."""
 ADDRESS_CHARACTERS = 2_000
 """Longer texts do not go into a link."""
 

@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import re
+import unicodedata
 from collections.abc import Collection
 from typing import Any
 
@@ -14,6 +15,7 @@ from markupsafe import Markup, escape
 
 from dataset_builders.instructions import STANCES
 from dataset_builders.oblique.statistics import content_words
+from slant_space.corpora import Kind
 from slant_space.engine import Explanation, Found, ObliqueAnswer, ObliqueFound, StanceAnswer, as_oblique_rows, as_rows
 
 _WORD = re.compile(r"[^\W\d_]+")
@@ -23,7 +25,8 @@ _HEADS = {
     "attack": ("▼", "Attack", "arguments against the claim"),
     "bm25": ("≡", "Keywords", "BM25: shared words alone"),
     "base": ("○", "Base model", "by meaning, before tuning"),
-    "tuned": ("●", "Tuned model", "by meaning, after tuning"),
+    "stance": ("●", "Model tuned for stance", "by meaning, after tuning to tell sides apart"),
+    "oblique": ("●", "Model tuned for oblique search", "by meaning, after tuning to find what is not said"),
     "model": ("●", "Model", "by meaning"),
 }
 _BADGES = {
@@ -43,6 +46,12 @@ def highlight(text: str, words: Collection[str]) -> Markup:
     return Markup("").join([*pieces, escape(text[end:])])
 
 
+def direction(text: str) -> str:
+    """``rtl`` or ``ltr``, as the first letter runs that has a direction."""
+    strong = (unicodedata.bidirectional(c) for c in text)
+    return "rtl" if next((s for s in strong if s in ("L", "R", "AL")), "L") != "L" else "ltr"
+
+
 def message(text: str, kind: str = "hint") -> str:
     """A sentence in place of results."""
     return str(Markup('<p class="sl-message sl-{}" role="status" dir="auto">{}</p>').format(kind, text))
@@ -58,13 +67,16 @@ def stance_results(answer: StanceAnswer, link: bool = True) -> str:
         took = "λ = " + ", ".join(f"{answer.weight[s]:.2f} ({s})" for s in STANCES)
     if answer.auto:
         took += ", chosen automatically"
+    q = answer.question
+    dialled = "" if q.scale is None else f"adapter {q.scale:g}"
+    took = " · ".join(filter(None, [took, dialled, q.source and f"only {q.source}", q.style and f"only {q.style}"]))
     other = "tuned" if answer.question.model == "base" else "base"
     columns = Markup("").join(
         _column(
             stance,
             Markup("").join(_stance_hit(found, stance, words, other) for found in column),
             bool(column),
-            answer.question.words(stance),
+            below=Markup('<p class="sl-asked">asked: “<bdi>{}</bdi> …”</p>').format(answer.question.words(stance)),
         )
         for stance, column in answer.columns.items()
     )
@@ -89,12 +101,25 @@ def _legend(answer: StanceAnswer, other: str) -> str:
 def oblique_results(answer: ObliqueAnswer, link: bool = True) -> str:
     """A column for each system."""
     columns = Markup("").join(
-        _column(system, Markup("").join(map(_oblique_hit, column)), bool(column), "")
+        _column(
+            answer.family if system == "tuned" else system,
+            Markup("").join(map(_oblique_hit, column)),
+            bool(column),
+            below=_first_relevant(answer, system),
+        )
         for system, column in answer.columns.items()
     )
     rows = as_oblique_rows(answer)
     bar = _bar("", "", rows, "oblique-search", answer.question.address() if link else None)
-    return str(bar + Markup('<div class="sl-columns sl-three">{}</div>').format(columns))
+    return str(Markup('<div class="sl-answer">{}<div class="sl-columns sl-three">{}</div></div>').format(bar, columns))
+
+
+def _first_relevant(answer: ObliqueAnswer, system: str) -> Markup:
+    if system not in answer.first:
+        return Markup("")
+    rank = answer.first[system]
+    said = "finds nothing relevant" if rank is None else f"first relevant: rank {rank}"
+    return Markup('<p class="sl-first">{}</p>').format(said)
 
 
 def _bar(took: str, remark: str, rows: list[dict[str, Any]], name: str, address: str | None) -> Markup:
@@ -135,30 +160,23 @@ def _data(mime: str, content: str) -> str:
     return f"data:{mime};charset=utf-8;base64,{base64.b64encode(content.encode()).decode()}"
 
 
-def _column(name: str, items: Markup, any_found: bool, instruction: str) -> Markup:
+def _column(name: str, items: Markup, any_found: bool, below: Markup) -> Markup:
     sign, head, what = _HEADS[name]
     body = Markup('<ol class="sl-hits">{}</ol>').format(items) if any_found else Markup(message(NOTHING))
     return Markup(
         '<section class="sl-column sl-{name}" aria-label="{head}"><header><h2><span aria-hidden="true">{sign}</span> '
-        "{head}</h2><p>{what}</p>{asked}</header>{body}</section>"
+        "{head}</h2><p>{what}</p>{below}</header>{body}</section>"
     ).format(
         name=name,
         head=head,
         sign=sign,
         what=what,
-        asked=Markup('<p class="sl-asked">asked: “<bdi>{}</bdi> …”</p>').format(instruction) if instruction else "",
+        below=below,
         body=body,
     )
 
 
 def _stance_hit(found: Found, stance: str, words: Collection[str], other: str) -> Markup:
-    badge = Markup("")
-    if found.kind is not None:
-        sign, name, title = _BADGES[found.kind]
-        css = found.kind.replace(" ", "-")
-        badge = Markup('<span class="sl-badge sl-{}" title="{}"><span aria-hidden="true">{}</span> {}</span>').format(
-            css, title, sign, name
-        )
     about = Markup(" · ").join(
         Markup("<bdi>{}</bdi>").format(x) for x in (found.document.source, found.document.style) if x
     )
@@ -166,16 +184,25 @@ def _stance_hit(found: Found, stance: str, words: Collection[str], other: str) -
         '<li class="sl-hit"><div class="sl-head"><span class="sl-rank" title="rank in the whole corpus">{rank}</span>'
         '{move}{badge}<span class="sl-about">{about}</span></div><p class="sl-text" dir="auto">{text}</p>'
         '<div class="sl-foot">{parts}<button type="button" class="sl-button sl-why" data-id="{id}" '
-        'data-stance="{stance}" aria-label="Why rank {rank}?">Why?</button></div></li>'
+        'data-stance="{stance}" aria-label="Why rank {rank} in {stance}?">Why?</button></div></li>'
     ).format(
         rank=found.rank,
         move=_move(found, other),
-        badge=badge,
+        badge=_badge(found.kind),
         about=about,
         text=highlight(found.hit.text, words),
         parts=_parts(found),
         id=found.hit.id,
         stance=stance,
+    )
+
+
+def _badge(kind: Kind | None) -> Markup:
+    if kind is None:
+        return Markup("")
+    sign, name, title = _BADGES[kind]
+    return Markup('<span class="sl-badge sl-{}" title="{}"><span aria-hidden="true">{}</span> {}</span>').format(
+        kind.replace(" ", "-"), title, sign, name
     )
 
 
@@ -202,6 +229,12 @@ def _parts(found: Found) -> Markup:
     ).format(found.hit.dense, found.hit.bm25, found.hit.score, 100 * dense / total, 100 * lexical / total)
 
 
+def _overlap(found: ObliqueFound) -> str:
+    if found.coverage:
+        return f"{found.coverage:.0%} of the query’s content words"
+    return "function words only" if found.meets else "no word of the query"
+
+
 def _oblique_hit(found: ObliqueFound) -> Markup:
     badge = Markup("")
     if found.right is not None:
@@ -218,12 +251,13 @@ def _oblique_hit(found: ObliqueFound) -> Markup:
     )
     return Markup(
         '<li class="sl-hit"><div class="sl-head"><span class="sl-rank">{rank}</span>{badge}<span class="sl-about" '
-        'title="share of the query’s content words that this document has">{coverage:.0%} of the query’s words</span>'
+        'title="share of the query’s content words that this document has; the keywords’ ranks count all words">'
+        "{overlap}</span>"
         '</div><p class="sl-text sl-long" dir="auto" tabindex="0">{text}</p>{attribute}</li>'
     ).format(
         rank=found.rank,
         badge=badge,
-        coverage=found.coverage,
+        overlap=_overlap(found),
         text=highlight(found.hit.text, found.shared),
         attribute=attribute,
     )
@@ -236,8 +270,9 @@ def explanation(found: Explanation, document: str, stance: str) -> str:
     """Heatmap with switches, three gauges, and what the switches did."""
     largest = max((abs(d) for _, _, d in found.words if d is not None), default=0) or 1
     parts = Markup("").join(
-        Markup('<div class="sl-part"><h3>{}</h3><div class="sl-words">{}</div></div>').format(
+        Markup('<div class="sl-part"><h3>{}</h3><div class="sl-words" dir="{}">{}</div></div>').format(
             part.capitalize(),
+            direction(" ".join(word for _, (_, word, _) in words)),
             Markup("").join(_word(i, word, delta, largest, i in found.removed) for i, (_, word, delta) in words),
         )
         for part in ("instruction", "claim")
@@ -246,12 +281,22 @@ def explanation(found: Explanation, document: str, stance: str) -> str:
     return str(
         Markup(
             '<section class="sl-why-panel" aria-label="Why this result" tabindex="-1"><h2>Why is this here?</h2>'
+            '<div class="sl-head"><b class="sl-{stance}">{side}</b>{rank}{badge}</div>'
             '<blockquote class="sl-text sl-{stance}" dir="auto">{document}</blockquote>'
             '<p class="sl-hint">Each word shows what happens to the similarity when it is deleted: '
             '<span class="sl-key sl-draws">− draws the document nearer</span> '
             '<span class="sl-key sl-pushes">+ pushes it away</span>. Press a word to switch it off.</p>'
             '{parts}<p class="sl-standing" role="status">{standing}</p><div class="sl-gauges">{gauges}</div></section>'
-        ).format(stance=stance, document=document, parts=parts, standing=_standing(found), gauges=_gauges(found))
+        ).format(
+            stance=stance,
+            side=Markup('<span aria-hidden="true">{}</span> {}').format(*_HEADS[stance]),
+            rank="" if found.rank is None else Markup('<span class="sl-rank">{}</span>').format(found.rank),
+            badge=_badge(found.kind),
+            document=document,
+            parts=parts,
+            standing=_standing(found),
+            gauges=_gauges(found),
+        )
     )
 
 
@@ -288,24 +333,33 @@ def _standing(found: Explanation) -> Markup:
 def _gauges(found: Explanation) -> Markup:
     r = found.reliance
     if r.di is None:
-        di = "There is no stance word here that could be deleted."
+        shown, di = "–", "There is no stance word here that could be deleted."
     elif r.di < 0:
-        di = "The stance word draws this document nearer: good if it takes the asked side."
+        shown, di = (
+            f"{r.di:+.3f}, nearer",
+            "The stance word draws this document nearer: good if it takes the asked side.",
+        )
     elif r.di > 0:
-        di = "The stance word pushes this document away: good if it takes the other side."
+        shown, di = f"{r.di:+.3f}, away", "The stance word pushes this document away: good if it takes the other side."
     else:
-        di = "The stance word does nothing."
+        shown, di = "0", "The stance word does nothing."
     return Markup("").join(
-        [
-            _gauge("RIS", r.ris, f"{r.ris:.2f}", f"{r.ris:.0%} of what the words do here comes from the instruction."),
-            _gauge("RCS", r.rcs, f"{r.rcs:.2f}", f"{r.rcs:.0%} of what the words do here comes from the claim."),
-            _gauge("DI", min(1, abs(r.di or 0) * 10), "–" if r.di is None else f"{r.di:+.3f}", di),
+        _gauge(*gauge)
+        for gauge in [
+            ("RIS", "relative instruction sensitivity", 0, r.ris, f"{r.ris:.2f}",
+             f"{r.ris:.0%} of what the words do here comes from the instruction."),
+            ("RCS", "relative claim sensitivity", 0, r.rcs, f"{r.rcs:.2f}",
+             f"{r.rcs:.0%} of what the words do here comes from the claim."),
+            ("DI", "direction: mean Δ of the stance words", 0.5, 0.5 + 5 * (r.di or 0), shown, di),
         ]
-    )
+    )  # fmt: skip
 
 
-def _gauge(name: str, share: float, shown: str, sentence: str) -> Markup:
+def _gauge(name: str, meaning: str, start: float, end: float, shown: str, sentence: str) -> Markup:
+    """A bar from ``start`` to ``end``, both in [0, 1]: that of a direction begins in the middle."""
+    low, high = sorted((start, min(max(end, 0), 1)))
     return Markup(
-        '<div class="sl-gauge"><div class="sl-gauge-head"><b>{name}</b><output>{shown}</output></div>'
-        '<div class="sl-track" aria-hidden="true"><i style="width:{share:.0f}%"></i></div><p>{sentence}</p></div>'
-    ).format(name=name, shown=shown, share=100 * share, sentence=sentence)
+        '<div class="sl-gauge"><div class="sl-gauge-head"><span><b>{name}</b> <small>{meaning}</small></span>'
+        '<output>{shown}</output></div><div class="sl-track" aria-hidden="true">'
+        '<i style="margin-left:{low:.0f}%;width:{width:.0f}%"></i></div><p>{sentence}</p></div>'
+    ).format(name=name, meaning=meaning, shown=shown, low=100 * low, width=100 * (high - low), sentence=sentence)
