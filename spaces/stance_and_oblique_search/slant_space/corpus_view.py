@@ -59,7 +59,7 @@ def build(engine: Engine, mine: gr.State, use_mine: gr.Radio) -> None:
         done = f"{len(documents):,} documents are indexed. Both searches now look in {place.name}."
         # Of another value each time, so that a second file is a change too, which the views follow.
         own = f"own-{uuid4().hex}"
-        choice = gr.Radio([("Sample", "sample"), (place.name, own)], value=own, visible=True)
+        choice = gr.Radio([(engine.dial.corpus.title, "sample"), (place.name, own)], value=own, visible=True)
         return render.message(done), dial, choice, None
 
     file.upload(
