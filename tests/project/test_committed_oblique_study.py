@@ -88,6 +88,8 @@ def test_the_specialist() -> None:
     assert f"{direct.metrics[MAIN]:.3f} [{direct.low:.3f}, {direct.high:.3f}] on writing" in PAGE
     rows = {(graph.specialist, graph.documents): graph for graph in STUDY.graphs if graph.k == 3}
     assert len(rows) == 3
+    purity = [g.rate for g in STUDY.graphs if (g.specialist, g.documents) == ("stylometric", "training documents")]
+    assert f"Purity of the graph falls with k: {', '.join(f'{rate:.3f}' for rate in purity)}." in PAGE
     for graph in rows.values():
         assert f"{graph.rate:.3f} [{graph.low:.3f}, {graph.high:.3f}], {graph.lift:.1f} times" in PAGE
 
