@@ -12,7 +12,8 @@ SPACE       := spaces/stance_and_oblique_search
 BIN := $(VENV)/bin
 
 # Two at a time, a file in one of them, and one thread each: threads of one test would only wait for those of another.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile
+# Files in their own order: by default those of few tests come last, and the longest test of all would end alone.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
 # The project's own Hub cache, and nothing calls out: the package index is all that is needed.
 export HF_HOME                     := $(CURDIR)/.cache/huggingface
