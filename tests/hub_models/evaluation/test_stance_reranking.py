@@ -46,7 +46,10 @@ def test_the_first_are_reordered_and_the_rest_follow() -> None:
     assert seen == [(queries[2].text, 4), (queries[0].text, 4)]
 
 
-@pytest.fixture(scope="module", params=[bert_reranker, qwen3_reranker], ids=["bert", "qwen3"])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(bert_reranker, id="bert"), pytest.param(qwen3_reranker, id="qwen3", marks=pytest.mark.slow)],
+)
 def folders(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
     """A run, a cross-encoder and data: once with a classifier, once with a language model as Qwen3-Reranker is."""
     root = tmp_path_factory.mktemp("stance-rerank")

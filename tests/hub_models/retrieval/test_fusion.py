@@ -62,6 +62,7 @@ def test_weaviates_vectors(w, v, dense, bm25, scores, order):
         assert [int(d) for d in fused] == order
 
 
+@pytest.mark.slow  # ranx compiles for half a minute
 def test_agrees_with_ranx_where_no_list_is_constant():
     rng = np.random.default_rng(0)
     dense = {f"d{i}": float(s) for i, s in enumerate(rng.random(12))}
