@@ -160,6 +160,7 @@ def test_the_command_prints_the_plan() -> None:
     ("arguments", "words"),
     [
         (["stance-qwen3-8b", "--world-size", "3"], "cannot be shared by 3 processes"),
+        (["obliq-3b", "--world-size", "7"], "cannot be shared by 7 processes"),
         (["stance-qwen-8b"], "Did you mean 'stance-qwen3-8b'"),
         (["stance-minilm", "--set", "lerning_rate=1"], "Did you mean 'learning_rate'"),
     ],
