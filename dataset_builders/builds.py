@@ -251,7 +251,7 @@ def _oblique_rows(
             sha = lenses.sha256(lenses.prompt_text(tasks, options.lens, queries=queries))
             asked = {"generator": asker.model, "prompts_sha256": sha, "counters": asker.counters.as_dict()}
             made.facts.update(generator=asker.model, prompts_sha256=sha)
-    part = row_report.measure(made.rows, row_report.reference_of(source))
+    part = row_report.measure(made.rows, row_report.reference_of(prefix, source))
     sha_of = {made.facts.get("generator"): made.facts.get("prompts_sha256")}
     generators: dict[tuple[str, str | None], int] = {}
     for row in made.rows:

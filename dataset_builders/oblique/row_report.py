@@ -18,7 +18,9 @@ from dataset_builders.oblique.attributes import LENS_OF
 from dataset_builders.oblique.gate import QUERIES, failures
 from dataset_builders.oblique.statistics import overlap
 from dataset_builders.rows import Row
-from dataset_builders.sources.obliq_bench import FOLDERS
+from dataset_builders.sources import obliq_bench
+from dataset_builders.sources.obliq_bench import FOLDERS, TASKS
+from dataset_builders.sources.oblique import BENCH
 from dataset_builders.text import text_key
 
 ROWS = "Oblique training rows"
@@ -97,10 +99,14 @@ def _own_negatives(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def reference_of(source: Path | None) -> Path | None:
-    """The folder itself where it holds a benchmark with queries."""
+def reference_of(prefix: str, source: Path | None) -> Path | None:
+    """The benchmark that a build is compared with: OBLIQ-Bench for its own documents, the folder itself where it holds
+    a benchmark with queries, else none."""
     if source is None:
-        return None
+        if prefix != BENCH:
+            return None
+        (root,) = {obliq_bench.download(task) for task in TASKS}  # one snapshot holds them all
+        return root
     queries = [source / folder / "queries+qrels" / "queries.jsonl" for folder in FOLDERS.values()]
     return source if all(file.is_file() for file in queries) else None
 

@@ -18,7 +18,7 @@ from dataset_builders.__main__ import app
 from dataset_builders.folder import MANIFEST, shards
 from dataset_builders.generate import GenerationError, LanguageModel
 from dataset_builders.instructions import OBLIQUE_INSTRUCTIONS
-from dataset_builders.oblique import attributes, lenses
+from dataset_builders.oblique import attributes, lenses, row_report
 from dataset_builders.oblique.attributes import LENS_OF
 from dataset_builders.oblique.documents import Document, draw, load, siblings
 from dataset_builders.oblique.gate import DESCRIPTIONS, QUERIES, Bounds, failures
@@ -467,6 +467,16 @@ def test_a_build_by_a_model_says_so_and_its_card_shows_the_prompts(tmp_path: Pat
     assert all(prompt in text for prompt in [*attributes.PROMPTS.values(), lenses.PROMPTS["tip_of_tongue"]])
     assert "held against their documents" in " ".join(card_texts.made(build))
     assert "by a language model" in card_texts.bias(build)
+
+
+def test_rows_from_the_benchmarks_documents_are_held_against_its_own_queries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(obliq_bench, "download", lambda task: obliq_bench.SAMPLE)
+    assert row_report.reference_of("bench", None) == obliq_bench.SAMPLE
+    assert row_report.reference_of("sample", None) is None
+    rows = query_rows(load("sample"), None, Options(), 0).rows[:3]
+    for prefix, whose in (("bench", "the benchmark's"), ("sample", "the sample's")):
+        part = row_report.measure(rows, row_report.reference_of(prefix, None))
+        assert next(iter(part.statistics["overlap"])).endswith(f": {whose} own queries")
 
 
 def test_the_benchmarks_own_corpora_are_documents_without_labels(monkeypatch: pytest.MonkeyPatch) -> None:
