@@ -57,9 +57,10 @@ def test_it_starts_from_what_was_pushed_and_answers(tmp_path: Path) -> None:
         version = yaml.safe_load((app / "README.md").read_text(encoding="utf-8").split("---")[1])["sdk_version"]
         added = [f"gradio[oauth,mcp]=={version}", "spaces"]
         install = [str(venv / "bin" / "pip"), "install", "-q", "-c", str(tmp_path / "constraints.txt")]
-        done = subprocess.run(
-            [*install, "-r", str(app / "requirements.txt"), *added], cwd=tmp_path, capture_output=True, text=True
-        )
+        # With the repository on PYTHONPATH the package would count as installed.
+        away = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        asked = [*install, "-r", str(app / "requirements.txt"), *added]
+        done = subprocess.run(asked, cwd=tmp_path, env=away, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr[-2000:]
 
         bare = {"PATH": os.environ["PATH"], "HOME": str(tmp_path / "home"), "PYTHONUNBUFFERED": "1"}
