@@ -490,7 +490,10 @@ def test_a_model_without_an_adapter_has_one_column_and_no_moves(tmp_path):
     answer = plain.stance(plain.dial, StanceQuestion(claim="Cars are loud.", model="base", scale=0.5))
     assert [f.other_rank for f in answer.columns["support"]] == [None, None]
     assert answer.remark == "The dial is off for this corpus or model."
-    assert list(plain.oblique(ObliqueQuestion(query="tea", k=3), plain.dial).columns) == ["bm25", "model"]
+    for own in (plain.dial, None):  # a corpus that the Space was given is searched in every view
+        columns = plain.oblique(ObliqueQuestion(query="tea", k=3), own).columns
+        assert list(columns) == ["bm25", "model"]
+        assert {f.hit.text for f in columns["model"]} == {"Cars are loud.", "Tea warms."}
     page = about(plain)
     assert "without an adapter" in page and f'<a href="https://huggingface.co/{SAMPLE_BASE}/tree/' in page
     assert "own.txt: 2 documents, 0 labelled claims" in page

@@ -181,8 +181,9 @@ class Engine:
 
     def prepare(self) -> None:
         """Encode ahead what visitors may ask for first: the oblique tasks, and the dial's positions."""
-        for name in OBLIQUE_INSTRUCTIONS:
-            self.task(name)
+        if self.settings.corpus is None:
+            for name in OBLIQUE_INSTRUCTIONS:
+                self.task(name)
         for scale in POSITIONS:
             self.dial.tuned(scale)
 
@@ -326,12 +327,15 @@ class Engine:
         return _Task(self.dial.released, oblique.load("sample", name).restrict("test"))
 
     def oblique(self, question: ObliqueQuestion, own: Dial | None = None) -> ObliqueAnswer:
-        """Search by keywords, by the base and by the tuned model; in a visitor's own corpus, if there is one.
+        """Search by keywords, by the base and by the tuned model: in a visitor's own corpus, else in the one that the
+        Space was given, else in the task's.
 
         Raises:
             ValueError: If the query is empty, too long or no valid text.
         """
         query = _query(question.query, "query")
+        if own is None and self.settings.corpus is not None:
+            own = self.dial
         task = None if own is not None else self.task(question.task)
         rankings = task.rankings(query) if task else _own_rankings(own, question.task, query)
         columns = {
