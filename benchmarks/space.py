@@ -45,9 +45,7 @@ class MadeUp(StanceSearch):
 def made_up(model: StanceSearch, documents: int) -> Dial:
     """A corpus of drawn words, with its base at hand as a visitor's has."""
     corpus = Corpus("drawn", {str(i): Document(str(i), t) for i, t in enumerate(texts(documents, 10, 40, seed=0))})
-    dial = Dial(corpus, MadeUp(model, {d.id: d.text for d in corpus.documents.values()}))
-    _ = dial.base
-    return dial
+    return Dial(corpus, MadeUp(model, {d.id: d.text for d in corpus.documents.values()}))
 
 
 def stance(engine: Engine, dial: Dial, claim: str) -> None:

@@ -102,11 +102,11 @@ def _own_negatives(rows: Sequence[Row]) -> list[str]:
 def reference_of(prefix: str, source: Path | None) -> Path | None:
     """The benchmark that a build is compared with: OBLIQ-Bench for its own documents, the folder itself where it holds
     a benchmark with queries, else none."""
-    if source is None:
-        if prefix != BENCH:
-            return None
+    if source is None and prefix == BENCH:
         (root,) = {obliq_bench.download(task) for task in TASKS}  # one snapshot holds them all
         return root
+    if source is None:
+        return None
     queries = [source / folder / "queries+qrels" / "queries.jsonl" for folder in FOLDERS.values()]
     return source if all(file.is_file() for file in queries) else None
 
