@@ -71,6 +71,7 @@ def test_without_a_hub_id_the_snippets_run_inside_the_folder(adapter: Path) -> N
     assert_told(typed(adapter / "README.md", cwd=adapter))
 
 
+@pytest.mark.slow  # the rehearsal runs those of released cards
 def test_with_a_hub_id_the_snippets_run_anywhere(adapter: Path, tmp_path: Path) -> None:
     run_folder(tmp_path, repo_id=HUB_ID)
     install_snapshot(HUB_ID, "1" * 40, adapter)

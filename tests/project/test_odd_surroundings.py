@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hub_models.evaluation.reproduce import page
+
 ROOT = Path(__file__).resolve().parents[2]
 NO_UTF8 = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 ODD = {**NO_UTF8, "ODD_HOME": "1", "ODD_CLOCK": "1"}
@@ -72,6 +74,5 @@ def test_a_terminal_that_lacks_a_character_shows_the_rest(tmp_path: Path) -> Non
     command = [sys.executable, "-m", "hub_models", "reproduce"]
     env = os.environ | {"PYTHONIOENCODING": "latin-1:strict"}
     done = subprocess.run(command, env=env, cwd=ROOT, capture_output=True)
-    whole = subprocess.run(command, env=os.environ | {"PYTHONIOENCODING": "utf-8"}, cwd=ROOT, capture_output=True)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == whole.stdout.decode().encode("latin-1", "replace") and b"?" in done.stdout
+    assert done.stdout == page().encode("latin-1", "replace") and b"?" in done.stdout

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import mteb
 import pytest
 
@@ -44,12 +46,16 @@ def test_exclusions_and_gold_judgements_are_mtebs(minilm):
 @pytest.mark.parametrize("pooled", [True, False])
 def test_math_is_pooled_where_there_is_a_pool(minilm, pooled):
     sample = load("sample", "math").restrict("validation")
-    pool = {q: dict(grades) for q, grades in sample.qrels.items()}
-    first = next(iter(pool))
-    extra = next(d for d in sample.corpus if d not in pool[first] and d not in sample.excluded.get(first, ()))
-    pool[first][extra] = 1
-    unsplit = {i: type(q)(q.text, q.attribute, None, q.metadata) for i, q in sample.queries.items()}
-    data = type(sample)("math", sample.corpus, unsplit, sample.qrels, sample.excluded, pool if pooled else None)
+    asked = list(sample.queries)[:4]
+    qrels = {q: sample.qrels[q] for q in asked}
+    excluded = {q: sample.excluded.get(q, frozenset()) for q in asked}
+    kept = {d for q in asked for d in (*qrels[q], *excluded[q])} | set(list(sample.corpus)[:20])
+    corpus = {d: text for d, text in sample.corpus.items() if d in kept}
+    pool = {q: dict(grades) for q, grades in qrels.items()}
+    extra = next(d for d in corpus if d not in pool[asked[0]] and d not in excluded[asked[0]])
+    pool[asked[0]][extra] = 1
+    unsplit = {q: replace(sample.queries[q], split=None) for q in asked}
+    data = type(sample)("math", corpus, unsplit, qrels, excluded, pool if pooled else None)
     theirs, ours = _theirs(minilm, data), _ours(minilm, data)
     metric = "ndcg_at_10_pooled" if pooled else "ndcg_at_10_gold"
     assert theirs["ndcg_at_10"] == pytest.approx(ours[metric].mean, abs=1e-5)
