@@ -91,7 +91,15 @@ def obliq(
     ] = None,
     generic: Annotated[
         Path | None,
-        typer.Option(exists=True, help="Rows of `build sample-obliq-queries --lens generic`, to hold against ours."),
+        typer.Option(exists=True, help="Rows of `build sample-obliq-queries --lens generic --generate MODEL`."),
+    ] = None,
+    matched: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            help="Rows of the same MODEL without --lens, which those of --generic are held against. Default: the "
+            "sample's authored ones.",
+        ),
     ] = None,
     query_form: Annotated[
         QueryForm,
@@ -112,8 +120,8 @@ def obliq(
 
     try:
         written = studies.study_oblique(
-            out, recipe, seeds=1 if quick else seeds, specialist=specialist, generic=generic, query_form=query_form,
-            further=evaluate or [],
+            out, recipe, seeds=1 if quick else seeds, specialist=specialist, generic=generic, matched=matched,
+            query_form=query_form, further=evaluate or [],
             split=split.value, quick=quick, overrides=overrides or [], command=_command(),
         )  # fmt: skip
     except (ValueError, OSError, RuntimeError) as error:

@@ -30,10 +30,12 @@ from hub_models.evaluation.oblique_metrics import METRICS
 from hub_models.evaluation.places import alone, check_writable
 from hub_models.evaluation.results import RESULTS_NAME
 from hub_models.evaluation.study_cells import Cell, check_own, measure_base, run_cell
-from hub_models.evaluation.study_obliq_grid import CENTRAL, NO_PAIRS, PAIRS_, Grid, cells, plans, vectors_of
+from hub_models.evaluation.study_obliq_grid import CENTRAL, MATCHED, NO_PAIRS, PAIRS_, Grid, cells, plans, vectors_of
+from hub_models.evaluation.study_obliq_lenses import read_lenses
 from hub_models.evaluation.study_obliq_results import (
     Direct,
     Graph,
+    LensRows,
     ObliqueStudyResults,
     direct,
     graph_purity,
@@ -76,6 +78,7 @@ def study_oblique(
     seeds: int,
     specialist: Path | None,
     generic: Path | None,
+    matched: Path | None,
     query_form: QueryForm,
     further: Sequence[str],
     split: Split,
@@ -89,15 +92,22 @@ def study_oblique(
         ``report.md``, ``results.json`` and the figures.
 
     Raises:
-        ValueError: If the options do not go together, or the specialist is called like one of the study's own.
+        ValueError: If the options do not go together, the specialist is called like one of the study's own, or for
+            what `read_lenses` refuses.
         BlockingIOError: If another study writes into ``out``.
     """
+    if matched is not None and generic is None:
+        raise ValueError(
+            "got --matched without --generic, wanted both: rows through the tasks' own lenses are what those through "
+            "the generic one are held against; leave it out"
+        )
     if quick and (specialist is not None or generic is not None):
         raise ValueError(
             "got --quick with --specialist or --generic, wanted the one without the other: the quick grid has neither"
         )
     if specialist is not None and (name := specialist.stem.lower()) in (STYLOMETRIC, BASE):
         raise ValueError(f"got a specialist called {name!r}, which the study has itself; give its file another name")
+    held = None if generic is None else read_lenses(generic, matched)
     own = load_tasks([f"{sample.NAME}-obliq-{task}" for task in TASKS], None, split)
     others = further_sets(further, split)
     check_writable(out)
@@ -105,26 +115,26 @@ def study_oblique(
     with alone(out):
         documents = [d for d in load_documents(sample.NAME) if d.task == PAIRS]
         second = BASE if specialist is None else specialist.stem.lower()
-        wanted = plans(len(documents), second=second, query_form=query_form, generic=generic is not None, quick=quick)
+        wanted = plans(len(documents), second=second, query_form=query_form, generic=held is not None, quick=quick)
         specialists = {}
         if not quick:
             base = load_recipe(recipe, overrides)
             specialists = {second: vectors_of(base, documents, out / "data") if specialist is None else specialist}
-        grid = Grid(out / "data", documents, specialists, generic)
+        grid = Grid(out / "data", documents, specialists, {} if held is None else held.write(out / "data"))
         made = cells(grid, wanted, recipe, seeds, overrides)
         graphs, found = _specialists(grid, own | others)
-        missing = [] if generic is not None else [_GENERIC]
         pictures = run_study(
             made, own, others, out, documents=len(documents), query_form=query_form, graphs=graphs, found=found,
-            left_to_say=missing, quick=quick, split=split, command=command,
+            left_to_say=[_GENERIC] if held is None else [], lenses=None if held is None else held.facts,
+            quick=quick, split=split, command=command,
         )  # fmt: skip
     return [out / "report.md", out / RESULTS_NAME, *pictures]
 
 
 _GENERIC = (
     "Matched against generic lens: there are no queries through the generic lens here, since a language model has to "
-    "write them: `python -m dataset_builders build sample-obliq-queries --lens generic --generate MODEL`, then this "
-    "study with `--generic` and that folder."
+    "write them: `python -m dataset_builders build sample-obliq-queries --lens generic --generate MODEL`, the same "
+    "without `--lens` for what they are held against, then this study with both folders, `--generic` and `--matched`."
 )
 
 
@@ -139,6 +149,7 @@ def run_study(
     graphs: Sequence[Graph],
     found: Sequence[Direct],
     left_to_say: Sequence[str] = (),
+    lenses: LensRows | None = None,
     quick: bool = False,
     split: str = "test",
     command: str = "",
@@ -155,6 +166,7 @@ def run_study(
         graphs: Purity of the specialists.
         found: Specialists as retrievers.
         left_to_say: What is not measured, and why.
+        lenses: What the systems of the two lenses are trained on.
         quick: Said in the results.
         split: Of the sets, said in the results.
         command: That made it, said in the results.
@@ -195,7 +207,7 @@ def run_study(
                     list(own | others),
                     compare=oblique_table.compare,
                     metrics=METRICS,
-                    against=(ZERO_SHOT, NO_PAIRS, PAIRS_),
+                    against=(ZERO_SHOT, NO_PAIRS, PAIRS_, MATCHED),
                 ),
                 planned=len(made),
                 documents=documents,
@@ -203,6 +215,7 @@ def run_study(
                 left_to_say=list(left_to_say),
                 graphs=list(graphs),
                 direct=list(found),
+                lenses=lenses,
             )
             results.write(out / RESULTS_NAME)
             pictures = draw(results, out)

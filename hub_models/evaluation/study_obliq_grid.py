@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dataset_builders import builds
@@ -28,7 +28,9 @@ from hub_models.encoder import load
 from hub_models.evaluation.study_cells import Cell, System
 from hub_models.recipe import DataEntry, Recipe, load_recipe
 
-NO_PAIRS, PAIRS_, RANDOM, REPLACE, GENERIC = "no-pairs", "pairs", "random-graph", "replace", "generic-lens"
+NO_PAIRS, PAIRS_, RANDOM, REPLACE = "no-pairs", "pairs", "random-graph", "replace"
+MATCHED, GENERIC = "matched-lens", "generic-lens"
+"""The written queries of the same documents, through the lens of each task and through the one generic prompt."""
 CENTRAL = (NO_PAIRS, PAIRS_, RANDOM)
 """What the study is about: they come first, with all seeds."""
 QUICK = (*CENTRAL, f"without-{PAIRS}")
@@ -59,12 +61,11 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One system: the written queries of some tasks, through a lens, and pairs."""
+    """One system: the written queries of some tasks, and pairs."""
 
     name: str
     pairs: Pairs | None
     tasks: tuple[str, ...] = TASKS
-    generic: bool = False
 
 
 OTHER_FORM: dict[QueryForm, tuple[str, QueryForm]] = {
@@ -95,7 +96,7 @@ def plans(documents: int, *, second: str, query_form: QueryForm, generic: bool, 
     found += [Plan(f"by-{second}", replace(pairs, specialist=second))]
     found += [Plan(f"dose-{dose}", replace(pairs, dose=dose)) for dose in doses(documents)]
     found += [Plan(f"k-{k}", replace(pairs, k=k, dose=documents)) for k in KS if k != K]
-    found += [Plan(GENERIC, pairs, generic=True)] if generic else []
+    found += [Plan(MATCHED, pairs), Plan(GENERIC, pairs)] if generic else []
     return [plan for plan in found if not quick or plan.name in QUICK]
 
 
@@ -121,13 +122,13 @@ class Grid:
         folder: Built rows are kept here.
         documents: The writing task's training documents, which the graph is over.
         specialists: Names to files of vectors, a row a document.
-        generic: Rows of queries through the generic lens; None where there are none.
+        lenses: Systems to a file of rows that they have in place of the written queries.
     """
 
     folder: Path
     documents: list[Document]
     specialists: dict[str, Path]
-    generic: Path | None = None
+    lenses: Mapping[str, Path] = field(default_factory=dict)
 
     def queries(self) -> Path:
         """The written queries of all tasks."""
@@ -152,7 +153,7 @@ class Grid:
 
     def data(self, plan: Plan, seed: int) -> list[DataEntry]:
         """The ``data:`` of a system."""
-        source = str(self.generic if plan.generic else self.queries())
+        source = str(self.lenses.get(plan.name) or self.queries())
         configs: Sequence[str | None] = [None] if plan.tasks == TASKS else plan.tasks
         entries = [DataEntry(path=source, config=config) for config in configs]
         if plan.pairs is not None:

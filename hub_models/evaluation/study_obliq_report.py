@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from dataset_builders.checks import show
+from dataset_builders.markdown import cell
 from dataset_builders.oblique.read import PAIRS
 from dataset_builders.oblique.style_graph import K
 from dataset_builders.sources.obliq_bench import TASKS
@@ -15,6 +16,7 @@ from hub_models.evaluation.study_obliq_grid import (
     CENTRAL,
     GENERIC,
     KS,
+    MATCHED,
     NO_PAIRS,
     OTHER_FORM,
     PAIRS_,
@@ -22,7 +24,7 @@ from hub_models.evaluation.study_obliq_grid import (
     REPLACE,
     doses,
 )
-from hub_models.evaluation.study_obliq_results import ObliqueStudyResults
+from hub_models.evaluation.study_obliq_results import LensRows, ObliqueStudyResults
 from hub_models.evaluation.study_results import ZERO_SHOT, Spread, StudyTask
 from hub_models.evaluation.study_text import budget, difference_text, made_by, spread_text, table, verdict
 
@@ -32,6 +34,7 @@ NAMES = {
     PAIRS_: f"pairs, k = {K}, whole graph",
     RANDOM: "random graph",
     REPLACE: "pairs in place of the task's queries",
+    MATCHED: "the tasks' own lenses",
     GENERIC: "generic lens",
     "described": "pairs that ask in words",
     "passages": "pairs that ask with the anchor",
@@ -212,8 +215,40 @@ def _left_out(study: ObliqueStudyResults) -> Iterator[str]:
 
 
 def _lens(study: ObliqueStudyResults) -> Iterator[str]:
-    if GENERIC in study.systems:
-        yield from _by_task(study, [PAIRS_, GENERIC])
+    """The tasks' own lenses against the generic one, about the same documents and with the same pairs."""
+    held = study.lenses
+    if held is None or GENERIC not in study.systems:
+        return
+    yield (
+        f"Both systems have the same pairs and {sum(held.rows.values()):,} written queries of the same documents, one "
+        "through the lens of each task, the other through one generic prompt. Left out, since the other side has none "
+        f"of the document: {held.matched_left_out:,} through the tasks' lenses, {held.generic_left_out:,} generic."
+    )
+    yield ""
+    yield _writers(held)
+    yield ""
+    rows = []
+    for task, found in study.of_sample().items():
+        values = [spread_text(_found(found, system)) for system in (MATCHED, GENERIC)]
+        rows.append([task, f"{held.rows.get(task, 0):,}", *values, _against(found, GENERIC, MATCHED)])
+    yield from table(["task", "rows", "matched", "generic", "generic − matched"], rows)
+
+
+def _writers(held: LensRows) -> str:
+    """Who wrote each side: where that is not the same hand, the difference is no longer the lens's alone."""
+    matched, generic = (", ".join(map(cell, by)) or "nobody named" for by in (held.matched_by, held.generic_by))
+    if held.authored:
+        return (
+            f"**The writer differs too**: the matched rows are the sample's own ({matched}), the generic ones a "
+            f"language model's ({generic}), so the difference is not the lens's alone. `--matched` takes rows of the "
+            "same model through the tasks' lenses."
+        )
+    if held.matched_by and held.generic_by and held.matched_by != held.generic_by:
+        return (
+            f"**The writer differs too**: matched by {matched}, generic by {generic}, so the difference is not the "
+            "lens's alone."
+        )
+    return f"Written by: matched {matched}, generic {generic}."
 
 
 def _collapse(study: ObliqueStudyResults) -> Iterator[str]:

@@ -51,6 +51,26 @@ class Direct(Part):
     unit: str = UNIT
 
 
+class LensRows(Part):
+    """The rows of the two lenses that are held against each other: one a document, the same documents on both sides.
+
+    Attributes:
+        rows: Of each side, by task.
+        matched_left_out: Rows through the tasks' own lenses whose documents the other side does not have.
+        generic_left_out: The same of the generic lens.
+        matched_by: Who wrote the queries through the tasks' own lenses, as far as the rows say it.
+        generic_by: The same of the generic lens.
+        authored: Whether the matched rows are the sample's own, which no language model wrote.
+    """
+
+    rows: dict[str, int]
+    matched_left_out: int
+    generic_left_out: int
+    matched_by: list[str]
+    generic_by: list[str]
+    authored: bool
+
+
 class ObliqueStudyResults(StudyResults):
     """The results file of the oblique study.
 
@@ -61,6 +81,7 @@ class ObliqueStudyResults(StudyResults):
         left_to_say: What was not measured, and why.
         graphs: Purity of the specialists.
         direct: Specialists as retrievers.
+        lenses: What the two lenses were trained on; None where there were no queries through the generic one.
     """
 
     planned: int = Field(ge=1)
@@ -69,6 +90,7 @@ class ObliqueStudyResults(StudyResults):
     left_to_say: list[str]
     graphs: list[Graph]
     direct: list[Direct]
+    lenses: LensRows | None = None
 
     def of_sample(self) -> dict[str, StudyTask]:
         """The sample's tasks by their own names, whatever the split."""

@@ -18,6 +18,7 @@ from dataset_builders.__main__ import app
 from dataset_builders.folder import MANIFEST, shards
 from dataset_builders.generate import GenerationError, LanguageModel
 from dataset_builders.instructions import OBLIQUE_INSTRUCTIONS
+from dataset_builders.negatives import Miner
 from dataset_builders.oblique import attributes, lenses, row_report
 from dataset_builders.oblique.attributes import LENS_OF
 from dataset_builders.oblique.documents import Document, draw, load, siblings
@@ -309,7 +310,7 @@ def test_negatives_of_the_sample_are_never_positives() -> None:
     assert query_rows(SAMPLE, None, Options(from_rank=0), seed=0).rows != made.rows
 
 
-def test_style_rows_search_with_the_positive_and_spare_the_neighbours() -> None:
+def test_style_rows_are_anchor_neighbour_and_negatives_that_are_neither() -> None:
     writing = [d for d in SAMPLE if d.task == "writing"]
     own = {d.document_id: d for d in writing}
     made = pair_rows(SAMPLE, None, Options(k=3, from_rank=0), seed=0)
@@ -322,14 +323,6 @@ def test_style_rows_search_with_the_positive_and_spare_the_neighbours() -> None:
         assert row["query"] == own[row["anchor_id"]].description and row["positive"] == own[row["positive_id"]].text
         barred = {row["anchor_id"], *near[row["anchor_id"]]}
         assert not barred & {n["id"] for n in row["negatives"]}
-    # By the positive, not by the query: rows with one positive have the same negatives but for neighbours.
-    a, b = next(
-        (a, b)
-        for a in made.rows
-        for b in made.rows
-        if a["positive_id"] == b["positive_id"] and a["anchor_id"] != b["anchor_id"]
-    )
-    assert len({n["id"] for n in a["negatives"]} & {n["id"] for n in b["negatives"]}) >= 2
     control = pair_rows(SAMPLE, None, Options(k=3, from_rank=0, random_graph=True), seed=0)
     same = ("anchor_id", "query", "negatives")
     assert [[r[key] for key in same] for r in control.rows] == [[r[key] for key in same] for r in made.rows]
@@ -337,6 +330,26 @@ def test_style_rows_search_with_the_positive_and_spare_the_neighbours() -> None:
     dosed = pair_rows(SAMPLE, None, Options(k=3, dose=40, from_rank=0), seed=0)
     pairs = {(r["anchor_id"], r["positive_id"]) for r in made.rows}
     assert len(dosed.rows) == 40 and {(r["anchor_id"], r["positive_id"]) for r in dosed.rows} < pairs
+
+
+def test_the_negatives_of_a_pair_are_what_bm25_finds_for_its_positive() -> None:
+    """O equation 6: the positive is the query, not the anchor and not what the row asks with."""
+    own = {d.document_id: d for d in SAMPLE if d.task == "writing"}
+    miner, parts = Miner({i: d.text for i, d in own.items()}), siblings(list(own.values()))
+    rows = pair_rows(SAMPLE, None, Options(), seed=0).rows
+    near: dict[str, set[str]] = {}
+    for row in rows:
+        near.setdefault(row["anchor_id"], set()).add(row["positive_id"])
+
+    def mined(number: int, text: str) -> list[str]:
+        positive, anchor = rows[number]["positive_id"], rows[number]["anchor_id"]
+        return miner.mine(text, {anchor, *near[anchor]}, parts[positive] | parts[anchor], seed=(0, number))
+
+    found = [[n["id"] for n in row["negatives"]] for row in rows]
+    assert found == [mined(number, row["positive"]) for number, row in enumerate(rows)]
+    others = [own[row["anchor_id"]].text for row in rows], [row["query"] for row in rows]
+    for texts in others:
+        assert sum(mined(number, text) != found[number] for number, text in enumerate(texts)) > len(rows) / 2
 
 
 def test_a_pair_may_ask_with_its_anchor() -> None:

@@ -55,19 +55,41 @@ def test_no_key_is_unknown(path: Path) -> None:
     assert content["mixed_precision"] == "no", "precision is the recipe's alone"
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
-def test_a_misspelt_key_fails(path: Path, tmp_path: Path) -> None:
+def keys_of(path: Path) -> list[list[str]]:
+    """Every key of a file as the way to it: its own name, or that of its part and its own."""
     content = yaml.safe_load(path.read_text())
-    for key in content.keys() - {"compute_environment", "distributed_type", "mixed_precision"}:
-        wrong = tmp_path / f"{key}.yaml"
-        wrong.write_text(yaml.safe_dump({k + "s" * (k == key): v for k, v in content.items()}))
-        with pytest.raises(ValueError, match=rf"unknown keys \(\['{key}s'\]\)"):
-            ClusterConfig.from_yaml_file(str(wrong))
-    for key in ("compute_environment", "distributed_type"):  # these it misses before it counts what is there
-        wrong = tmp_path / f"{key}.yaml"
-        wrong.write_text(yaml.safe_dump({k + "s" * (k == key): v for k, v in content.items()}))
-        with pytest.raises(ValueError, match=key):
-            ClusterConfig.from_yaml_file(str(wrong))
+    return [[key] for key in content] + [[k, key] for k, v in content.items() if isinstance(v, dict) for key in v]
+
+
+KEYS = [(path, keys) for path in FILES for keys in keys_of(path)]
+
+
+def renamed(content: dict[str, Any], keys: list[str], name: str) -> dict[str, Any]:
+    """The content with one key under another name."""
+    key, *rest = keys
+    return {
+        (name if k == key and not rest else k): (renamed(v, rest, name) if k == key and rest else v)
+        for k, v in content.items()
+    }
+
+
+@pytest.mark.parametrize(("path", "keys"), KEYS, ids=[f"{path.stem}-{'.'.join(keys)}" for path, keys in KEYS])
+def test_a_misspelt_key_is_refused_by_its_name(path: Path, keys: list[str], tmp_path: Path) -> None:
+    content, wrong = yaml.safe_load(path.read_text()), tmp_path / "wrong.yaml"
+    for name in (f"{keys[-1]}s", keys[-1][:-1]):
+        wrong.write_text(yaml.safe_dump(renamed(content, keys, name)))
+        # Of all keys accelerate misses this one before it looks at those that are there.
+        said = "A `distributed_type` must be specified" if keys == ["distributed_type"] else f"'{name}'"
+        with pytest.raises(ValueError, match=re.escape(said)):
+            processes_of(wrong)
+
+
+def test_no_nested_key_is_left_out_above() -> None:
+    assert {tuple(keys) for path, keys in KEYS if path.stem == "fsdp2_10x4"} >= {
+        ("mixed_precision",), ("fsdp_config",), ("fsdp_config", "fsdp_version"),
+        ("fsdp_config", "fsdp_activation_checkpointing"),
+    }  # fmt: skip
+    assert (FOLDER / "deepspeed_zero3_8.yaml", ["deepspeed_config", "zero_stage"]) in KEYS
 
 
 @pytest.mark.parametrize("name", ["fsdp2_8", "deepspeed_zero3_8"])

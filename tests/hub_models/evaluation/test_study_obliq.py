@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import json
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from typer.testing import CliRunner
 from dataset_builders import builds
 from dataset_builders.oblique.documents import Document
 from dataset_builders.oblique.documents import load as load_documents
+from dataset_builders.oblique.read import read_oblique_rows
 from dataset_builders.sources.obliq_bench import TASKS
 from hub_models import training
 from hub_models.__main__ import app
@@ -21,9 +24,10 @@ from hub_models.evaluation.named_tasks import Tasks
 from hub_models.evaluation.published import teacher_graph
 from hub_models.evaluation.results import RESULTS_NAME, Comparison
 from hub_models.evaluation.study_obliq_figures import curves, draw
-from hub_models.evaluation.study_obliq_grid import CENTRAL, Grid, Pairs, Plan, cells, plans
+from hub_models.evaluation.study_obliq_grid import CENTRAL, GENERIC, MATCHED, Grid, Pairs, Plan, cells, plans
+from hub_models.evaluation.study_obliq_lenses import read_lenses
 from hub_models.evaluation.study_obliq_report import report
-from hub_models.evaluation.study_obliq_results import ObliqueStudyResults
+from hub_models.evaluation.study_obliq_results import LensRows, ObliqueStudyResults
 from hub_models.evaluation.study_results import ZERO_SHOT, FirstDocuments, Pair, Spread, StudyRun, StudyTask
 from hub_models.recipe import load_recipe
 from tests.hub_models.evaluation.oblique_data import oblique_task, topical_task
@@ -56,13 +60,14 @@ def test_the_grid_holds_every_question_and_the_central_one_first() -> None:
     assert [p.name for p in found] == [
         "no-pairs", "pairs", "random-graph", "without-writing", "without-twitter", "without-math", "without-congress",
         "without-wildchat", "replace", "passages", "by-luar", "dose-48", "dose-96", "dose-192", "k-1", "k-5", "k-10",
-        "generic-lens",
+        "matched-lens", "generic-lens",
     ]  # fmt: skip
     by_name = {p.name: p for p in found}
     assert by_name["k-10"].pairs == Pairs(k=10, dose=96) and by_name["dose-96"].pairs == Pairs(k=3, dose=96)
     assert by_name["without-writing"] == Plan("without-writing", None, ("twitter", "math", "congress", "wildchat"))
     assert by_name["without-math"].pairs == Pairs() and "math" not in by_name["without-math"].tasks
     assert by_name["random-graph"].pairs == Pairs(random=True)
+    assert by_name["matched-lens"].pairs == by_name["generic-lens"].pairs == Pairs()
     quick = plans(96, second="luar", query_form="description", generic=True, quick=True)
     assert [p.name for p in quick] == ["no-pairs", "pairs", "random-graph", "without-writing"]
 
@@ -232,6 +237,46 @@ def test_a_killed_study_has_said_what_it_knew_and_goes_on(
     assert results.tasks[WRITING].dense("replace").first[0] is not None
 
 
+def test_the_two_lenses_are_trained_alike_and_held_against_each_other(
+    tmp_path: Path, recipe: Path, grid: Grid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training, "gate", lambda *_, **__: None)
+    # At full length the instruction is all that the tiny model sees of a query.
+    built = [asdict(row) | {"instruction": "Find:"} for row in read_oblique_rows(grid.queries())]
+    sides = {
+        "generic": [
+            r | {"lens": "generic", "query": f"Which hides {r['query'][:9]}?", "generator": "m"} for r in built
+        ],
+        "matched": [r | {"generator": "m"} for r in built],
+    }
+    files = {name: tmp_path / f"{name}.jsonl" for name in sides}
+    for name, kept in (("generic", slice(20, 60)), ("matched", slice(40))):
+        files[name].write_text("".join(json.dumps(r) + "\n" for r in sides[name][kept]), encoding="utf-8")
+    held = read_lenses(files["generic"], files["matched"])
+    lenses = replace(grid, lenses=held.write(tmp_path / "data"))
+    made = cells(lenses, [Plan(name, Pairs(dose=20)) for name in (MATCHED, GENERIC)], str(recipe), 1, ["epochs=0.5"])
+    matched, generic = (cell.rows.triplets.to_list() for cell in made)
+    assert [r["positive_id"] for r in matched] == [r["positive_id"] for r in generic]
+    assert matched[20:] == generic[20:] and {r["lens"] for r in matched[20:]} == {"style"}
+    assert [r["query"] for r in matched[:20]] == [r["query"] for r in built[20:40]]
+    assert all(r["lens"] == "generic" and r["query"].startswith("Which hides") for r in generic[:20])
+
+    own: Tasks = {WRITING: oblique.judge(topical_task(), "sample")}
+    known: dict[str, Any] = {"documents": 96, "query_form": "description", "graphs": [], "found": []}
+    study_obliq.run_study(made, own, {}, tmp_path / "out", lenses=held.facts, **known)
+    results = ObliqueStudyResults.read(tmp_path / "out" / RESULTS_NAME)
+    assert [(t.system, t.rows) for t in results.trainings] == [(MATCHED, 40), (GENERIC, 40)]
+    assert results.trainings[0].adapter_sha256 != results.trainings[1].adapter_sha256
+    assert results.lenses == held.facts and sum(held.facts.rows.values()) == 20
+    pair = results.tasks[WRITING].pair(GENERIC, MATCHED)
+    assert pair is not None and (delta := pair.difference("overall", "ndcg_at_10_gold")) is not None
+    means = [results.tasks[WRITING].dense(s).slices["overall"]["ndcg_at_10_gold"].mean for s in (MATCHED, GENERIC)]
+    assert delta.delta == pytest.approx(means[1] - means[0]) and delta.unit == "query group"
+    page = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    assert f"| writing | {held.facts.rows.get('writing', 0)} | {means[0]:.3f} | {means[1]:.3f} | " in page
+    assert "Written by: matched m, generic m." in page
+
+
 # -- the report ----------------------------------------------------------------------------------------------------
 
 
@@ -300,6 +345,49 @@ def test_the_tables_have_their_rows() -> None:
     assert "| pairs, k = 1 | 0.330 ± 0.010" in neighbours and "| 96 pairs, k = 3 | 0.350" in neighbours
     assert "| writing | 0.150 ± 0.010 | 0.180 ± 0.010 | 0.400 ± 0.010 | +0.030 [-0.010, +0.070] |  |" in lines
     assert f"| random graph | {' | '.join(['2.0 of 15, 80%'] * 5)} |" in lines
+
+
+def lens_study(**changes: Any) -> ObliqueStudyResults:
+    facts: dict[str, Any] = {
+        "rows": {"writing": 90, "math": 1_200}, "matched_left_out": 6, "generic_left_out": 11,
+        "matched_by": ["one"], "generic_by": ["one"], "authored": False,
+    }  # fmt: skip
+    runs = [run_of(MATCHED, 0.4), run_of(GENERIC, 0.3)]
+    pairs = [pair_of(GENERIC, MATCHED, -0.1, -0.2, -0.02)]
+    study = made_study(lenses=LensRows(**(facts | changes)), systems=[*made_study().systems, MATCHED, GENERIC])
+    tasks = study.tasks
+    tasks[WRITING] = tasks[WRITING].model_copy(update={"runs": [*tasks[WRITING].runs, *runs], "pairs": pairs})
+    return study.model_copy(update={"tasks": tasks})
+
+
+def test_the_lenses_have_a_section_with_their_rows_and_the_difference() -> None:
+    section = report(lens_study()).partition("## Lens\n")[2].partition("\n## ")[0]
+    assert "1,290 written queries of the same documents" in section
+    assert "6 through the tasks' lenses, 11 generic." in section
+    assert "| writing | 90 | 0.400 ± 0.010 | 0.300 ± 0.010 | -0.100 [-0.200, -0.020] |" in section
+    assert "| twitter | 0 | n/a | n/a |  |" in section
+    assert "## Lens" not in report(made_study())
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "Written by: matched one, generic one."),
+        (
+            {"generic_by": ["a|b"]},
+            "**The writer differs too**: matched by one, generic by a&#124;b, so the difference",
+        ),
+        ({"generic_by": []}, "Written by: matched one, generic nobody named."),
+        (
+            {"authored": True, "matched_by": ["authored"]},
+            "**The writer differs too**: the matched rows are the sample's own (authored), the generic ones a "
+            "language model's (one), so the difference is not the lens's alone.",
+        ),
+    ],
+)
+def test_who_wrote_the_queries_of_the_lenses_is_said(changes: dict[str, Any], words: str) -> None:
+    page = report(lens_study(**changes))
+    assert words in page and ("The writer differs too" in page) == words.startswith("**")
 
 
 def test_the_published_teacher_rows_stand_beside_ours_and_are_those_of_the_paper(external: Path) -> None:
