@@ -402,9 +402,10 @@ def test_the_published_teacher_rows_stand_beside_ours_and_are_those_of_the_paper
 def test_results_can_be_read_back_and_those_of_the_other_study_cannot(tmp_path: Path) -> None:
     made_study().write(tmp_path / RESULTS_NAME)
     assert ObliqueStudyResults.read(tmp_path / RESULTS_NAME) == made_study()
-    other = made_study().model_dump(exclude={"planned", "documents", "query_form", "left_to_say", "graphs", "direct"})
-    (tmp_path / "other.json").write_text(str(other).replace("'", '"'), encoding="utf-8")
-    with pytest.raises(ValueError, match="no results file of a study"):
+    own = {"planned", "documents", "query_form", "left_to_say", "graphs", "direct"}
+    other = made_study().model_dump(mode="json", exclude=own)
+    (tmp_path / "other.json").write_text(json.dumps(other, allow_nan=False), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"no results file of a study .*planned"):
         ObliqueStudyResults.read(tmp_path / "other.json")
 
 
