@@ -60,8 +60,12 @@ def test_the_pages_say_what_the_studies_say() -> None:
     ("system", "against", "cut", "metric", "name"),
     [
         ("homogeneous", ZERO_SHOT, "overall", "semi_hard_at_r", "semi-hard"),
+        ("mixed", "homogeneous", "overall", "semi_hard_at_r", "semi-hard"),
+        ("mixed", "homogeneous", "overall", "hard_at_r", "hard"),
+        ("mixed_aug", "mixed", "overall", "hard_at_r", "hard"),
         ("mixed_aug", "homogeneous", "overall", "semi_hard_at_r", "semi-hard"),
         ("mixed_aug", "homogeneous", "overall", "hard_at_r", "hard"),
+        ("mixed_aug", "mixed", "style=explicit", "precision_at_r", "P@R, explicit"),
         ("homogeneous", ZERO_SHOT, "style=natural", "hard_at_r", "hard"),
         ("homogeneous", ZERO_SHOT, "style=natural", "semi_hard_at_r", "semi-hard"),
     ],
