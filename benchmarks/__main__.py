@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import platform
+import resource
 import subprocess
 import sys
 import tempfile
@@ -70,7 +71,7 @@ def _missing(folder: Path) -> list[str]:
 def run(name: str, folder: Path, *options: str) -> bool:
     """Run one script in a process of its own and keep its rows. Says whether it succeeded; if not, old rows stay."""
     print(f"== {name}: {SCRIPTS[name]}", file=sys.stderr, flush=True)
-    start = time.monotonic()
+    start, worked = time.monotonic(), _others()
     with tempfile.TemporaryDirectory() as scratch:
         out = Path(scratch) / "rows.json"
         done = subprocess.run([sys.executable, "-m", f"benchmarks.{name}", "--out", str(out), *options], cwd=ROOT)
@@ -78,9 +79,22 @@ def run(name: str, folder: Path, *options: str) -> bool:
             return False
         rows = json.loads(out.read_text())
     folder.mkdir(parents=True, exist_ok=True)
-    kept = {"seconds": round(time.monotonic() - start), "machine": machine(), "versions": versions(), "rows": rows}
+    took = time.monotonic() - start
+    others = worked and round((_others() - worked) / took, 1)
+    kept = {"seconds": round(took), "others": others, "machine": machine(), "versions": versions(), "rows": rows}
     write_text(folder / f"{name}.json", json.dumps(kept, indent=1, allow_nan=False) + "\n")
     return True
+
+
+def _others() -> Any:
+    """Processor seconds since the machine's start, less those of processes that this one has waited for: by what it
+    grows while a benchmark runs, others have worked. None where the system does not say."""
+    stat = Path("/proc/stat")
+    if not stat.exists():
+        return None
+    user, nice, system, _idle, _waiting, *rest = map(int, stat.read_text().splitlines()[0].split()[1:9])
+    ours = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (user + nice + system + sum(rest)) / os.sysconf("SC_CLK_TCK") - ours.ru_utime - ours.ru_stime
 
 
 def machine() -> dict[str, Any]:
@@ -132,8 +146,9 @@ def page(folder: Path) -> str:
         'Written by `make bench`; `make bench BENCH="NAME ..."` runs some anew, `BENCH=all` all. Ours and the',
         "opponent take turns in one process (memory and imports: processes of their own), medians of five or more",
         "where no note says otherwise. A bound of at least (≥) is on how many times ours is better, one of at most",
-        "(≤) on what ours takes of theirs; where `against` is a time or a size, it is the limit itself. **✗** marks a",
-        "row that misses its bound, or whose own side never came to a figure (n/a).",
+        "(≤) on what ours takes of theirs; where `against` is a time or a size, it is the limit itself. In brackets",
+        "stand the lowest and the highest ratio of a turn, where they were kept. **✗** marks a row that misses its",
+        "bound, or whose own side never came to a figure (n/a).",
         "",
         "| what | against | ours | theirs | ratio | bound | |",
         "|---|---|---|---|---|---|---|",
@@ -153,7 +168,7 @@ def page(folder: Path) -> str:
     if grown.exists():
         found["scale"] = json.loads(grown.read_text())
         lines += _growth(found["scale"]["points"])
-    return "\n".join([*lines, *_where(found), "", TOUGHNESS.read_text(encoding="utf-8")])
+    return "\n".join([*lines, *_where(found), *_beside(found), "", TOUGHNESS.read_text(encoding="utf-8")])
 
 
 def _growth(points: list[dict[str, Any]]) -> list[str]:
@@ -164,7 +179,7 @@ def _growth(points: list[dict[str, Any]]) -> list[str]:
         "## Growth",
         "",
         "Written by `make scale`: time and memory from a thousand to a million documents, or triplets, each point",
-        "in a process of its own on one core. A slope is that of log(value) over log(documents) from",
+        "once, in a process of its own on one core. A slope is that of log(value) over log(documents) from",
         f"{FITTED_FROM:,} on (encoding: up to it): 1 is linear growth, the bound is on what would not scale. Texts",
         f"are drawn words throughout; above {ENCODED:,} documents, and for all queries, vectors are synthetic.",
         "",
@@ -192,7 +207,10 @@ def _line(row: dict[str, Any]) -> str:
     bound = (row["bound"] or "none").replace(">=", "≥").replace("<=", "≤")
     unit = f" {row['unit']}" if row.get("unit") else ""
     ours, theirs = (_number(row[key], unit) for key in ("ours", "theirs"))
-    cells = [row["name"], row.get("against", ""), ours, theirs, _number(row["ratio"]), bound, _mark(row)]
+    ratio = _number(row["ratio"])
+    if "spread" in row:
+        ratio += f" ({' to '.join(map(_number, row['spread']))})"
+    cells = [row["name"], row.get("against", ""), ours, theirs, ratio, bound, _mark(row)]
     return f"| {' | '.join(cells)} |"
 
 
@@ -210,6 +228,14 @@ def _where(found: dict[str, Any]) -> list[str]:
             kept.setdefault(facts, []).append(name)
         lines += ["", f"{key.capitalize()}:", "", *(f"- {', '.join(names)}: {facts}" for facts, names in kept.items())]
     return lines
+
+
+def _beside(found: dict[str, Any]) -> list[str]:
+    """How idle the machine was, of the runs that know."""
+    known = [f"{name} {m['others']:g}" for name, m in found.items() if m.get("others") is not None]
+    if not known:
+        return []
+    return ["", f"Cores that other work kept busy meanwhile, on average, where it was counted: {', '.join(known)}."]
 
 
 if __name__ == "__main__":

@@ -107,7 +107,7 @@ def main() -> None:
             unit="GiB",
         )
     )
-    rows[-1]["note"] = f"at most {found['peak'] / gib:.3g} GiB while the word index is built."
+    rows[-1]["note"] = f"measured once; at most {found['peak'] / gib:.3g} GiB while the word index is built."
     report(rows, asked.out)
 
 

@@ -2,7 +2,8 @@
 
 A row has ``name``, ``ours``, ``theirs``, ``ratio`` and ``bound``, with ``unit`` and ``against`` beside them. The bound
 says how ``ratio`` reads: at least, ``>= 5``, is theirs / ours, how many times ours is better; at most, ``<= 1.1``, is
-ours / theirs, what ours costs on top.
+ours / theirs, what ours costs on top. Without a bound it reads as with at least. ``spread`` is the lowest and the
+highest ratio of a single turn, where there were several.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ REPEATS = 5
 ROOT = Path(__file__).resolve().parent.parent
 
 Row = dict[str, Any]
+Turns = list[float]
+"""Seconds of one call, turn by turn."""
 
 
 def arguments(description: str | None, **sizes: int) -> argparse.Namespace:
@@ -51,15 +54,20 @@ def in_turns(
     *,
     warm: bool = True,
     clock: Callable[[], float] = time.perf_counter,
-) -> dict[str, float]:
-    """Median seconds of each call. They take turns, in an order that is reversed each time; the first warms up."""
-    found: dict[str, list[float]] = {name: [] for name in calls}
+) -> dict[str, Turns]:
+    """Seconds of each call. They take turns, in an order that is reversed each time; the first warms up."""
+    found: dict[str, Turns] = {name: [] for name in calls}
     for turn in range(repeats + warm):
         for name in list(calls)[:: 1 if turn % 2 else -1]:
             took = seconds(calls[name], clock)
             if turn >= warm:
                 found[name].append(took)
-    return {name: statistics.median(times) for name, times in found.items()}
+    return found
+
+
+def scaled(turns: Turns, factor: float) -> Turns:
+    """What the turns would have taken of so many times as much."""
+    return [factor * took for took in turns]
 
 
 def holds(ratio: float, bound: str) -> bool:
@@ -82,29 +90,41 @@ def bound_of(bound: str) -> tuple[str, float]:
 
 def row(
     name: str,
-    ours: float | None,
-    theirs: float | None,
+    ours: float | Turns | None,
+    theirs: float | Turns | None,
     bound: str | None,
     *,
     against: str,
     unit: str = "s",
     **more: Any,
 ) -> Row:
-    """One row. A bound without an opponent (``theirs`` is the limit itself) is a row with ``theirs`` = the limit;
-    without a bound, a figure stands alone."""
-    ratio = None
-    if ours is not None and theirs is not None and bound is not None:
-        ratio = theirs / ours if bound_of(bound)[0] == ">=" else ours / theirs
-    return {
+    """One row, of figures or of turns, whose medians are taken. A bound without an opponent (``theirs`` is the limit
+    itself) is a row with ``theirs`` = the limit; without either, a figure stands alone."""
+    mine, other = _middle(ours), _middle(theirs)
+    found = {
         "name": name,
         "against": against,
-        "ours": _rounded(ours),
-        "theirs": _rounded(theirs),
+        "ours": _rounded(mine),
+        "theirs": _rounded(other),
         "unit": unit,
-        "ratio": _rounded(ratio),
+        "ratio": _rounded(_ratio(mine, other, bound)),
         "bound": bound,
-        **more,
     }
+    if isinstance(ours, list) and len(ours) > 1 and theirs is not None:
+        others = theirs if isinstance(theirs, list) else [theirs] * len(ours)
+        ratios = [_ratio(a, b, bound) or 0.0 for a, b in zip(ours, others, strict=True)]
+        found["spread"] = [_rounded(min(ratios)), _rounded(max(ratios))]
+    return found | more
+
+
+def _middle(value: float | Turns | None) -> float | None:
+    return statistics.median(value) if isinstance(value, list) else value
+
+
+def _ratio(ours: float | None, theirs: float | None, bound: str | None) -> float | None:
+    if ours is None or theirs is None:
+        return None
+    return ours / theirs if bound is not None and bound_of(bound)[0] == "<=" else theirs / ours
 
 
 def _rounded(value: float | None) -> float | None:
@@ -165,3 +185,26 @@ def read_rate(repeats: int = REPEATS) -> float:
     vector = np.ones(256, np.float32)
     matrix @ vector
     return matrix.nbytes / statistics.median(seconds(lambda: matrix @ vector) for _ in range(repeats))
+
+
+def product_rate(dtype: str = "float32", repeats: int = 20) -> float:
+    """Floating-point operations per processor second of torch's matrix product, of MiniLM's sizes: the limit of
+    encoding and training."""
+    import torch
+
+    tokens, a, b = 1024, *(torch.randn(rows, 384).to(getattr(torch, dtype)) for rows in (1024, 1536))
+    some = 5  # a single product is shorter than the clock is fine
+    took = [
+        seconds(lambda: [torch.nn.functional.linear(a, b) for _ in range(some)], time.process_time)
+        for _ in range(repeats)
+    ]
+    return some * 2 * tokens * 384 * 1536 / statistics.median(took)
+
+
+def operations(call: Callable[[], Any]) -> int:
+    """Floating-point operations of the matrix products of torch in a call; those of padding count."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    with FlopCounterMode(display=False) as counter:
+        call()
+    return int(counter.get_total_flops())

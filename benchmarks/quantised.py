@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.__main__ import machine, versions
 from benchmarks.scale import drawn
 from dataset_builders.atomic import write_text
 from hub_models.hub_cache import SAMPLE_BASE, use_project_cache
@@ -36,7 +37,8 @@ def main() -> None:
     for row in rows:
         print(json.dumps(row, allow_nan=False))
     asked.out.parent.mkdir(parents=True, exist_ok=True)
-    write_text(asked.out, json.dumps(rows, indent=1, allow_nan=False) + "\n")
+    found = {"machine": machine(), "versions": versions(), "rows": rows}
+    write_text(asked.out, json.dumps(found, indent=1, allow_nan=False) + "\n")
 
 
 def sample(cache: Path) -> tuple[Any, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import statistics
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 import typer
 
@@ -37,13 +37,19 @@ def python(*options: str) -> None:
     subprocess.run([sys.executable, *options], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
 
 
-def commands() -> list[Sequence[str]]:
-    """What a user can type, all subcommands included."""
-    found: list[Sequence[str]] = [["train.py"], ["evaluate.py"]]
+def commands() -> list[list[str]]:
+    """What a user can type, all subcommands included, those of groups too."""
+    found = [["train.py"], ["evaluate.py"]]
     for package, app in (("dataset_builders", builders), ("hub_models", models)):
-        names = list(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
-        found += [["-m", package], *(["-m", package, name] for name in names)]
+        found += [["-m", package, *words] for words in below(typer.main.get_command(app))]
     return found
+
+
+def below(command: object) -> Iterator[list[str]]:
+    """The words that lead to a command and to each of those that it groups; none to itself."""
+    yield []
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from ([name, *words] for words in below(inner))
 
 
 def main() -> None:

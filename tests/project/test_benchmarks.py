@@ -44,19 +44,24 @@ def check(rows: list[dict[str, Any]]) -> None:
     assert rows
     for row in rows:
         assert {"name", "against", "ours", "theirs", "unit", "ratio", "bound"} <= set(row)
-        if row["bound"] is None:
-            assert row["ours"] > 0 and row["ratio"] is None
+        if row["theirs"] is None:
+            assert row["ours"] > 0 and row["ratio"] is row["bound"] is None
             continue
-        better = measure.bound_of(row["bound"])[0] == ">="
+        better = row["bound"] is None or measure.bound_of(row["bound"])[0] == ">="
         quotient = row["theirs"] / row["ours"] if better else row["ours"] / row["theirs"]
         assert row["ratio"] == pytest.approx(quotient, rel=2e-3)
+        if "spread" in row:
+            assert 0 < row["spread"][0] <= row["spread"][1]
 
 
 @pytest.mark.parametrize("name", SIZES)
 def test_a_script_gives_its_rows(name: str, tmp_path: Path) -> None:
     if name == "negatives":
         pytest.importorskip("rank_bm25")
-    check(measured(name, SIZES[name], tmp_path / "rows.json"))
+    rows = measured(name, SIZES[name], tmp_path / "rows.json")
+    check(rows)
+    # what has taken turns says how far they were apart, and what has taken one that it was measured once
+    assert all("spread" in row or "once" in row.get("note", "") for row in rows if row["unit"] == "s"), rows
 
 
 @pytest.mark.slow
@@ -78,6 +83,7 @@ def test_a_ratio_is_read_by_its_bound() -> None:
     assert measure.row("a", 2.0, 10.0, "<= 1.1", against="b")["ratio"] == 0.2
     assert measure.row("a", None, 10.0, "<= 1.1", against="b")["ratio"] is None
     assert measure.row("a", 2.0, None, None, against="")["ratio"] is None
+    assert measure.row("a", 2.0, 10.0, None, against="b")["ratio"] == 5
     assert measure.holds(5, ">= 5") and not measure.holds(4.9, ">= 5")
     assert measure.holds(1.1, "<= 1.1") and not measure.holds(1.2, "<= 1.1")
     with pytest.raises(ValueError, match=r"got the bound '5', wanted one like '>= 5' or '<= 1\.1'"):
@@ -90,21 +96,32 @@ def test_calls_take_turns_and_the_first_turn_does_not_count(monkeypatch: pytest.
     monkeypatch.setattr(measure, "seconds", lambda call, _: call() or next(clock))
     took = measure.in_turns({"a": lambda: called.append("a"), "b": lambda: called.append("b")}, 3)
     assert "".join(called) == "baabbaab"
-    assert took == {"a": 6, "b": 5}  # of the turns 3 4, 6 5, 7 8
+    assert took == {"a": [3, 6, 7], "b": [4, 5, 8]}
+
+
+def test_a_row_of_turns_has_medians_and_the_spread_of_the_turns_ratios() -> None:
+    ours, theirs = [1.0, 2.0, 4.0], [6.0, 4.0, 4.0]
+    at_least = measure.row("a", ours, theirs, ">= 2", against="b")
+    assert (at_least["ours"], at_least["theirs"], at_least["ratio"], at_least["spread"]) == (2, 4, 2, [1, 6])
+    assert measure.row("a", ours, theirs, "<= 1.1", against="b")["spread"] == [0.1667, 1]
+    assert measure.row("a", ours, 8, "<= 1", against="8 s")["spread"] == [0.125, 0.5]
+    assert measure.row("a", measure.scaled(ours, 2), theirs, ">= 2", against="b")["spread"] == [0.5, 3]
+    for alone in (measure.row("a", [1.0], [6.0], ">= 2", against="b"), measure.row("a", ours, None, None, against="")):
+        assert "spread" not in alone
 
 
 def test_the_page_marks_what_misses_and_what_is_not_measured(tmp_path: Path) -> None:
     rows = [
-        measure.row("one", 1.0, 30.0, ">= 20", against="x", share=0.5, share_of="the rate"),
+        measure.row("one", [1.0, 1.0, 3.0], [30.0, 45.0, 30.0], ">= 20", against="x", share=0.5, share_of="the rate"),
         measure.row("two", 3.0, 1.0, "<= 1.1", against="y", note="of few."),
         measure.row("three", None, 1.0, "<= 1.1", against="z"),
         measure.row("four", 1.0, None, "<= 1.1", against="z"),
         measure.row("five", 1.0, None, None, against="", unit="ms"),
     ]
-    kept = {"seconds": 1, "machine": {"cores": 2}, "versions": {"numpy": "2"}, "rows": rows}
+    kept = {"seconds": 1, "others": 0.3, "machine": {"cores": 2}, "versions": {"numpy": "2"}, "rows": rows}
     (tmp_path / "graph.json").write_text(json.dumps(kept))
     page = runner.page(tmp_path).splitlines()
-    assert "| one | x | 1 s | 30 s | 30 | ≥ 20 | ✓ |" in page
+    assert "| one | x | 1 s | 30 s | 30 (10 to 45) | ≥ 20 | ✓ |" in page
     assert "| two | y | 3 s | 1 s | 3 | ≤ 1.1 | **✗** |" in page
     assert "| three | z | n/a | 1 s | n/a | ≤ 1.1 | **✗** |" in page  # it never got there
     assert "| four | z | 1 s | n/a | n/a | ≤ 1.1 | not run |" in page
@@ -112,6 +129,7 @@ def test_the_page_marks_what_misses_and_what_is_not_measured(tmp_path: Path) -> 
     assert "| paired bootstrap | | n/a | n/a | n/a | | not run |" in page
     assert "- one: 50% of the rate." in page and "- two: of few." in page
     assert "- graph: cores 2" in page and "- graph: numpy 2" in page
+    assert "Cores that other work kept busy meanwhile, on average, where it was counted: graph 0.3." in page
     assert runner._missing(tmp_path) == [name for name in runner.SCRIPTS if name != "graph"]
 
 
@@ -121,7 +139,7 @@ def test_a_script_that_fails_leaves_the_rows_that_were_there(tmp_path: Path) -> 
     assert (tmp_path / "bootstrap.json").read_text() == "{}"
     assert runner.run("bootstrap", tmp_path, "--resamples", "100", "--units", "8", "--repeats", "1")
     kept = json.loads((tmp_path / "bootstrap.json").read_text())
-    assert len(kept["rows"]) == 2 and set(kept["versions"]) == set(runner.PACKAGES)
+    assert len(kept["rows"]) == 3 and set(kept["versions"]) == set(runner.PACKAGES)
 
 
 def test_the_committed_page_ends_with_the_section_on_toughness() -> None:

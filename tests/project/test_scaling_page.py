@@ -43,15 +43,17 @@ def test_every_flag_of_accelerate_exists_and_the_recipes_fit() -> None:
 
 
 def test_the_indexes_are_those_that_there_are() -> None:
-    table = re.findall(r"^\| `([^`]+)`(?:, with `cache_dir=`)? \|", PAGE, re.M)
-    assert {name.split(":")[0] for name in table if ".yaml" not in name and name != "index="} == {
+    named = re.findall(r"^\| `([^`]+)`(?:, with `cache_dir=`)? \|", PAGE, re.M)
+    assert {name.split(":")[0] for name in named if ".yaml" not in name and name != "index="} == {
         name.rstrip(":") for name in INDEXES
     }
     assert f"`{TOKEN}`" in PAGE
 
 
 def test_the_recall_table_is_that_of_the_results_file() -> None:
-    for row in json.loads((ROOT / "benchmarks" / "results" / "quantised.json").read_text()):
+    found = json.loads((ROOT / "benchmarks" / "results" / "quantised.json").read_text())
+    assert set(found["versions"]) == set(table.PACKAGES) and set(found["machine"]) == set(table.machine())
+    for row in found["rows"]:
         label = row["index"] + (f", {row['candidates']:,} candidates" if row["candidates"] else "")
         said = (f"{row['vectors']}, {row['documents']:,}", label, *(f"{row[f'recall_at_{k}']:.3f}" for k in (10, 100)))
         assert f"| {' | '.join(said)} |" in PAGE

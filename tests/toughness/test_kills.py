@@ -1,8 +1,8 @@
 """kill -9 at drawn points: nothing is half-written, a rerun finishes, and ends with the same bytes.
 
-A process dies before a drawn change of the file system, in the middle of a drawn byte of a file, or while it stands at
-a drawn request to the Hub: no clock decides, and a seed repeats the points. `make test-all` kills as often as
-CONTRIBUTING.md says, the default tests a few times.
+A process dies before a drawn change of the file system, or while it stands at a drawn request to the Hub; or within a
+file, at a drawn length beyond which the kernel lets it write no more and kills it (SIGXFSZ). No clock decides, and a
+seed repeats the points. `make test-all` kills as often as CONTRIBUTING.md says, the default tests a few times.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -24,7 +23,7 @@ from hub_models.evaluation.figures_oblique import gain_by_rank
 from hub_models.evaluation.oblique import judge, query_texts
 from hub_models.evaluation.oblique_metrics import GAIN_AT
 from hub_models.evaluation.report import report
-from hub_models.evaluation.results import Results
+from hub_models.evaluation.results import Results, read_per_query
 from hub_models.evaluation.run import evaluate_model, load_tasks, read_table
 from tests.hub_models.evaluation.helpers import TINY, write_run, write_short_form
 from tests.hub_models.evaluation.oblique_data import random_task, topical_task, write_layout
@@ -283,23 +282,24 @@ def test_the_command(tmp_path):
 # -- several processes ---------------------------------------------------------------------------------------------
 
 
-def test_two_processes_share_the_encoding_and_the_first_one_measures(tmp_path):
-    data = write_layout(tmp_path / "data", topical_task())
-    alone = evaluate_model(BASE, load_tasks([NAME], data, "test"), out=tmp_path / "alone").results
-    command = [sys.executable, str(ROOT / "evaluate.py"), "--model", BASE, "--tasks", NAME, "--data", str(data)]
+def test_two_processes_measure_both_families_as_one_does(tmp_path):
+    """They share the encoding, and the first one measures: every query has the same values and the same documents."""
+    names = ["sample-stance", "sample-obliq-writing"]
+    alone = evaluate_model(BASE, load_tasks(names, None, "test"), out=tmp_path / "alone")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    command += [str(ROOT / "evaluate.py"), "--model", BASE, "--tasks", ",".join(names)]
     command += ["--cache", str(tmp_path / "cache"), "--out", str(tmp_path / "both")]
-    environments = [os.environ | {"RANK": str(rank), "WORLD_SIZE": "2"} for rank in range(2)]
-    processes = [
-        subprocess.Popen(command, env=e, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for e in environments
-    ]
-    said = [process.communicate(timeout=300) for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], said
-    assert "results  " in said[0][0] and not said[1][0]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "by 2 process(es), shared" in done.stderr and "by 1 process(es)" not in done.stderr
+    assert done.stdout.count("results  ") == 1
     both = Results.read(tmp_path / "both" / "results.json")
-    for ours, theirs in zip(alone.tasks[NAME].runs, both.tasks[NAME].runs, strict=True):
-        assert ours.slices == theirs.slices
-    assert list((tmp_path / "cache").iterdir())
+    assert list(both.tasks) == names
+    for name in names:
+        for run, again in zip(alone.results.tasks[name].runs, both.tasks[name].runs, strict=True):
+            assert again.slices == run.slices
+            wanted = read_per_query(tmp_path / "alone", run.per_query)
+            assert wanted.num_rows > 10 and read_per_query(tmp_path / "both", again.per_query).equals(wanted)
 
 
 @pytest.mark.slow

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
 from hub_models.evaluation.significance import paired_difference, paired_differences
@@ -108,3 +110,65 @@ def test_bad_input():
         paired_difference(np.array([1.0]), ["a", "b"])
     with pytest.raises(ValueError, match="not finite for unit 'b'"):
         paired_difference(np.array([1.0, np.nan]), ["a", "b"])
+
+
+# -- whatever the differences --------------------------------------------------------------------------------------
+
+QUERIES = st.lists(st.tuples(st.integers(-8, 8), st.sampled_from("abcdef")), min_size=1, max_size=30)
+"""A difference in eighths, whose sums are exact, and the unit, of each query: units of any size, or just one."""
+
+
+def _found(queries, *, factor=1.0, level=0.9):
+    differences = np.array([eighths / 8 * factor for eighths, _ in queries])
+    return paired_difference(differences, [unit for _, unit in queries], level=level, resamples=200, seed=5)
+
+
+def _ends(found):
+    return found.low, found.high
+
+
+@given(QUERIES)
+@settings(max_examples=50, deadline=None)
+def test_the_sides_swapped_are_the_same_interval_mirrored(queries):
+    found, swapped = _found(queries), _found(queries, factor=-1)
+    assert (swapped.delta, swapped.p, swapped.n_units) == (-found.delta, found.p, found.n_units)
+    if found.n_units > 1:
+        assert _ends(swapped) == pytest.approx((-found.high, -found.low), abs=1e-12)
+
+
+@given(QUERIES, st.sampled_from([0.01, 3.0, 100.0]))
+@settings(max_examples=50, deadline=None)
+def test_another_measure_of_the_differences_scales_all_but_p(queries, factor):
+    found, scaled = _found(queries), _found(queries, factor=factor)
+    assert scaled.p == found.p
+    assert scaled.delta == pytest.approx(factor * found.delta, abs=1e-12 * factor)
+    if found.n_units > 1:
+        assert _ends(scaled) == pytest.approx((factor * found.low, factor * found.high), abs=1e-12 * factor)
+
+
+@given(QUERIES.flatmap(lambda queries: st.tuples(st.just(queries), st.permutations(queries))))
+@settings(max_examples=50, deadline=None)
+def test_the_order_of_queries_and_units_does_not_matter(orders):
+    assert _found(orders[0]) == _found(orders[1])
+
+
+@given(QUERIES)
+@settings(max_examples=50, deadline=None)
+def test_the_interval_lies_between_the_extreme_units_and_grows_with_its_level(queries):
+    found, wider = _found(queries), _found(queries, level=0.99)
+    by_unit = {unit: np.mean([e / 8 for e, u in queries if u == unit]) for _, unit in queries}
+    assert found.delta == pytest.approx(np.mean([eighths / 8 for eighths, _ in queries]))
+    if found.n_units == 1:
+        assert (found.low, found.high, found.p) == (None, None, None)
+        return
+    assert min(by_unit.values()) - 1e-12 <= wider.low <= found.low <= found.high <= wider.high
+    assert wider.high <= max(by_unit.values()) + 1e-12
+    assert 0 < found.p <= 1
+
+
+@given(st.integers(-8, 8), st.lists(st.sampled_from("abcdef"), min_size=2, max_size=20))
+@settings(max_examples=50, deadline=None)
+def test_one_difference_everywhere_is_the_whole_interval(eighths, units):
+    found = _found([(eighths, unit) for unit in units])
+    if found.n_units > 1:
+        assert (found.delta, *_ends(found)) == pytest.approx((eighths / 8,) * 3, abs=1e-12)

@@ -15,6 +15,7 @@ pytest.importorskip("milvus_lite", reason="the extra milvus is not installed")
 
 from dataset_builders.sources import load
 from hub_models import StanceSearch
+from hub_models.evaluation.stance import judge
 from hub_models.retrieval import milvus
 from hub_models.retrieval.milvus import MilvusIndex, check_address
 from tests.hub_models.evaluation.helpers import write_run
@@ -83,18 +84,21 @@ def test_a_collection_that_something_else_wrote_into_is_refused(file: str) -> No
         MilvusIndex(file, TEXTS, "spoilt", never)
 
 
-def test_the_sample_has_the_same_top_ten(minilm: Any, file: str, tmp_path: Path) -> None:
-    """Exact, with the words and without: equal scores, and the order by score, then id."""
-    data = load("sample")
-    arguments = sorted(data.arguments, key=lambda a: a.argument_id)[:80]
-    wanted, texts = [a.argument_id for a in arguments], {a.argument_id: a.text for a in arguments}
+@pytest.mark.parametrize(("documents", "claims"), [(80, 3), pytest.param(480, 40, id="all", marks=pytest.mark.slow)])
+def test_the_sample_has_the_same_top_ten(documents: int, claims: int, minilm: Any, file: str, tmp_path: Path) -> None:
+    """The test split, exact, with the words and without: equal scores, and the order by score, then id."""
+    judged = judge(load("sample"), "test")
+    arguments = sorted(judged.documents, key=lambda a: a.argument_id)
+    assert (len(arguments), len(judged.claims)) == (480, 40)
+    wanted, texts = [a.argument_id for a in arguments], {a.argument_id: a.text for a in arguments[:documents]}
     texts["z-copy"], texts["0-copy"] = texts[wanted[0]], texts[wanted[0]]  # ties
     memory = StanceSearch(minilm, texts, cache_dir=tmp_path)
     embedded = StanceSearch(minilm, texts, cache_dir=tmp_path, index=f"milvus:{file}")
     assert embedded.depth is None
-    for claim in [c.claim for c in data.claims[:3]] + [texts[wanted[0]]]:
+    for claim in [c.claim for c in judged.claims[:claims]] + [texts[wanted[0]]]:
         for hybrid in (0.0, 0.1):
             ours, theirs = (s.search(claim, hybrid=hybrid) for s in (memory, embedded))
+            assert len(ours) == 10
             assert [h.id for h in ours] == [h.id for h in theirs]
             np.testing.assert_allclose([h.score for h in ours], [h.score for h in theirs], atol=1e-5)
     assert [h.id for h in theirs][:3] == ["0-copy", wanted[0], "z-copy"]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import random
+import unicodedata
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
-from hub_models.retrieval.replies import read_picks, read_ranking
+from hub_models.retrieval.replies import OUTCOMES, read_picks, read_ranking
 
 CASE = json.loads((Path(__file__).parents[2] / "cases" / "case25_rerank_replies.json").read_text(encoding="utf-8"))
 
@@ -100,6 +103,59 @@ def test_a_number_at_a_cut_is_not_trusted() -> None:
     assert read_picks("Document 7, Document 1", 20, 2, truncated=True).places == [6]  # it may have been 12
     assert read_picks("Document 7, Document 1", 20, 2).places == [6, 0]
     assert read_ranking("[2] > [1]", 2, truncated=True).outcome == "repaired"
+
+
+# -- any text -------------------------------------------------------------------------------------------------------
+
+PIECES = [
+    "[",
+    "]",
+    " > ",
+    ", ",
+    "Document ",
+    "<think>",
+    "</think>",
+    "-",
+    "\n",
+    "３",
+    "²",
+    "④",
+    "7",
+    "12",
+    "0",
+    "9" * 40,
+]
+REPLIES = st.text(st.characters()) | st.lists(st.sampled_from(PIECES) | st.text(max_size=3)).map("".join)
+"""Any characters, halves of pairs among them, and what replies are made of in any order."""
+
+
+@given(REPLIES, st.integers(1, 15), st.booleans())
+@example("", 1, False)
+@settings(deadline=None)
+def test_any_text_gives_a_permutation_or_a_counted_fallback(reply: str, shown: int, truncated: bool) -> None:
+    found = read_ranking(reply, shown, truncated=truncated)
+    assert sorted(found.places) == list(range(shown)) and found.outcome in OUTCOMES
+    digits = any(d.isdigit() for c in reply for d in unicodedata.normalize("NFKC", c))
+    if found.outcome == "fallback" or not digits:
+        assert (found.outcome, found.places) == ("fallback", list(range(shown)))
+
+
+@given(REPLIES, st.integers(1, 15), st.integers(1, 15), st.booleans())
+@settings(deadline=None)
+def test_any_text_gives_picks_of_what_was_shown(reply: str, shown: int, wanted: int, truncated: bool) -> None:
+    found = read_picks(reply, shown, min(wanted, shown), truncated=truncated)
+    assert len(set(found.places)) == len(found.places) <= min(wanted, shown)
+    assert set(found.places) <= set(range(shown)) and found.outcome in OUTCOMES
+    assert (found.outcome == "fallback") == (not found.places)
+
+
+@given(st.integers(2, 15).flatmap(lambda shown: st.permutations(range(shown))))
+@settings(deadline=None)
+def test_what_is_written_as_asked_is_read_as_it_was_meant(order: list[int]) -> None:
+    ranking = read_ranking(" > ".join(f"[{place + 1}]" for place in order), len(order))
+    picks = read_picks(", ".join(f"Document {place + 1}" for place in order[:-1]), len(order), len(order) - 1)
+    assert (ranking.places, ranking.outcome) == (order, "parsed")
+    assert (picks.places, picks.outcome) == (order[:-1], "parsed")
 
 
 # -- 20,000 replies that nobody wrote ------------------------------------------------------------------------------
