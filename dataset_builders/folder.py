@@ -133,7 +133,7 @@ def _write(
         configs: dict[str, dict[str, dict[str, Any]]] = {}
         for table in tables:
             configs.setdefault(table.config, {})[table.split] = _write_shard(staging, table)
-        manifest = json.dumps({**facts, "configs": configs}, indent=2, ensure_ascii=False) + "\n"
+        manifest = json.dumps({**facts, "configs": configs}, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
         readme = _new_readme(old, _own_configs(out, old, configs), configs, default, licences, summary)
         (staging / README).write_text(readme, encoding="utf-8", newline="")
         (staging / MANIFEST).write_text(manifest, encoding="utf-8", newline="")
