@@ -29,10 +29,10 @@ import yaml
 from datasets import Features
 from tqdm import tqdm
 
+from dataset_builders.description import read_description
 from dataset_builders.lock import locked
 from dataset_builders.plain_yaml import read_yaml
 from dataset_builders.schema import Split
-from dataset_builders.text import decoded
 
 README = "README.md"
 MANIFEST = "build.json"
@@ -133,7 +133,7 @@ def _write(
         configs: dict[str, dict[str, dict[str, Any]]] = {}
         for table in tables:
             configs.setdefault(table.config, {})[table.split] = _write_shard(staging, table)
-        manifest = json.dumps({**facts, "configs": configs}, indent=2, ensure_ascii=False) + "\n"
+        manifest = json.dumps({**facts, "configs": configs}, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
         readme = _new_readme(old, _own_configs(out, old, configs), configs, default, licences, summary)
         (staging / README).write_text(readme, encoding="utf-8", newline="")
         (staging / MANIFEST).write_text(manifest, encoding="utf-8", newline="")
@@ -236,7 +236,7 @@ def _own_configs(out: Path, old: tuple[str, dict[str, Any], str], built: Mapping
 
 def _read_readme(path: Path) -> tuple[str, dict[str, Any], str]:
     """The text of a README, the YAML at its head, and what follows."""
-    text = decoded(path.read_bytes(), str(path)) if path.exists() else ""  # bytes: line ends are kept as they are
+    text = read_description(path) if path.exists() else ""
     return text, *read_card(text, str(path))
 
 

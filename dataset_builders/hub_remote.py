@@ -13,8 +13,8 @@ from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
 from huggingface_hub.hf_api import RepoFile
 from huggingface_hub.utils._validators import validate_repo_id
 
+from dataset_builders.description import check_size, read_description
 from dataset_builders.hub_errors import HubError, ask, offline
-from dataset_builders.text import decoded
 
 RepoType = Literal["model", "dataset", "space"]
 
@@ -136,14 +136,16 @@ def _look(repo_id: str, repo_type: RepoType) -> Remote:
 
 
 def read_text(remote: Remote, path: str) -> str | None:
-    """One file of the head as UTF-8, line ends as they are; None if there is none.
+    """One file of the head that describes something, line ends as they are; None if there is none.
 
     Raises:
         HubError: If the Hub cannot be reached or refuses.
-        ValueError: If the file is no UTF-8.
+        ValueError: If the file is no UTF-8, or larger than a description; it is then not fetched.
     """
     if path not in remote.files:
         return None
+    where = f"{remote.repo_id}/{path}"
+    check_size(remote.files[path].size, where)
     with tempfile.TemporaryDirectory() as cache:
         file = ask(
             remote.repo_id,
@@ -151,4 +153,4 @@ def read_text(remote: Remote, path: str) -> str | None:
                 remote.repo_id, path, repo_type=remote.repo_type, revision=remote.sha, cache_dir=cache
             ),
         )
-        return decoded(Path(file).read_bytes(), f"{remote.repo_id}/{path}")
+        return read_description(Path(file), where)

@@ -6,6 +6,8 @@ from typing import Any
 
 import yaml
 
+_LONGEST = 2**20
+"""Characters: those of a recipe or of a card's head are a few thousand, and YAML is slow to read."""
 _MOST = 100_000
 """Values, those counted again for which an alias stands: a few lines of aliases of aliases stand for more than memory
 holds, and an alias of what it is in never ends."""
@@ -15,9 +17,11 @@ def read_yaml(text: str) -> Any:
     """The value of a text.
 
     Raises:
-        ValueError: If it is no YAML, holds a date or a number that is none, nests too deeply, or stands for more than
-            100,000 values.
+        ValueError: If it is longer than 2^20 characters, no YAML, holds a date or a number that is none, nests too
+            deeply, or stands for more than 100,000 values.
     """
+    if len(text) > _LONGEST:
+        raise ValueError(f"it has {len(text):,} characters, wanted at most {_LONGEST:,}")
     try:
         found = yaml.safe_load(text)
     except RecursionError:

@@ -13,7 +13,7 @@ from dataset_builders.folder import shards
 from dataset_builders.instructions import STANCES
 from dataset_builders.rows import Row, check_keys, one_of, read_parquet, read_rows
 from dataset_builders.schema import CURRICULA, TRIPLETS, NegativeKind, same_columns
-from dataset_builders.text import check_text, did_you_mean, shown, text_id
+from dataset_builders.text import check_text, claim_key, did_you_mean, shown, text_id, text_key
 
 NEGATIVE_KINDS: tuple[NegativeKind, ...] = get_args(NegativeKind)
 
@@ -47,7 +47,10 @@ def _read_table(files: list[Path], features: Features) -> pa.Table:
         if features is TRIPLETS:
             _check_triplets(table, file)
         tables.append(table)
-    return pa.concat_tables(tables) if tables else features.arrow_schema.empty_table()
+    whole = pa.concat_tables(tables) if tables else features.arrow_schema.empty_table()
+    if features is TRIPLETS and files:
+        check_ids(whole, str(files[0]))
+    return whole
 
 
 def _same_type(got: pa.DataType, wanted: pa.DataType, where: str) -> None:
@@ -97,6 +100,31 @@ def _check_triplets(table: pa.Table, file: Path) -> None:
         start += batch.num_rows
 
 
+def check_ids(table: pa.Table, where: str) -> None:
+    """Refuse triplets whose ids are doubled. Ids of negatives are labels, by which nothing is found, and may repeat.
+
+    Args:
+        table: Columns of ``schema.TRIPLETS``.
+        where: Names the file, or the first of several.
+
+    Raises:
+        ValueError: If an id stands for two claims, or for two positives. Texts of one key are one text.
+    """
+    for column, key_of in (("claim", claim_key), ("positive", text_key)):
+        name = f"{column}_id"
+        pairs = table.select([name, column]).group_by([name, column], use_threads=False).aggregate([])
+        counted = pairs.group_by(name, use_threads=False).aggregate([([], "count_all")])
+        several = counted.filter(pc.field("count_all") > 1)[name].combine_chunks()
+        first: dict[str, str] = {}
+        for row in pairs.filter(pc.is_in(pairs[name], several)).to_pylist():  # few, if any
+            known = first.setdefault(row[name], row[column])
+            if key_of(known) != key_of(row[column]):
+                raise ValueError(
+                    f"{where}: {name} {shown(row[name])} stands for two texts, {shown(known)} and "
+                    f"{shown(row[column])}; give each its own id"
+                )
+
+
 def _places(mask: pa.BooleanArray) -> list[int]:
     places: list[int] = pc.indices_nonzero(mask).to_pylist()
     return places
@@ -124,7 +152,8 @@ def read_triplets(path: Path, config: str = "mixed_aug", split: str = "train") -
 
     Raises:
         FileNotFoundError: If there is nothing at ``path``.
-        ValueError: If config or split is not there, columns are wrong, or a text is empty or broken.
+        ValueError: If config or split is not there, columns are wrong, a text is empty or broken, or an id stands for
+            two texts.
     """
     if path.is_dir():
         if config not in CURRICULA:
@@ -143,7 +172,9 @@ def read_triplets(path: Path, config: str = "mixed_aug", split: str = "train") -
     if path.suffix == ".parquet":
         return Dataset(_read_table([path], TRIPLETS))
     rows = [_triplet(row, where) for where, row in read_rows(path)]
-    return Dataset(pa.Table.from_pylist(rows, schema=TRIPLETS.arrow_schema))
+    table = pa.Table.from_pylist(rows, schema=TRIPLETS.arrow_schema)
+    check_ids(table, path.name)
+    return Dataset(table)
 
 
 def _triplet(row: Row, where: str) -> Row:

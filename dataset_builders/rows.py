@@ -118,12 +118,12 @@ def _is_array(path: Path) -> bool:
 def _parse(content: bytes, where: str, unit: str, wanted: str) -> Any:
     text = decoded(content, where, unit)
     try:
-        return json.loads(text, object_pairs_hook=_object)
+        return json.loads(text, object_pairs_hook=unique_keys)
     except json.JSONDecodeError as error:
         raise ValueError(f"{where}: the {unit} is no JSON ({error}); wanted {wanted}") from None
     except RecursionError:
         raise ValueError(f"{where}: the {unit} nests lists or objects too deeply; wanted {wanted}") from None
-    except ValueError as error:  # of `_object`, or of an integer of more digits than Python reads
+    except ValueError as error:  # of `unique_keys`, or of an integer of more digits than Python reads
         raise ValueError(
             f"{where}: the {unit} cannot be read ({error}); wanted {wanted}, with unique keys and texts"
         ) from None
@@ -135,7 +135,12 @@ def _object_only(value: Any, where: str) -> Row:
     return value
 
 
-def _object(pairs: list[tuple[str, Any]]) -> Row:
+def unique_keys(pairs: list[tuple[str, Any]]) -> Row:
+    """An object of JSON, for ``object_pairs_hook``: by itself the last of two equal keys wins.
+
+    Raises:
+        ValueError: If a key stands twice, or is far too long for one.
+    """
     row = dict(pairs)
     if too_long := [key for key in row if len(key) > _LONGEST_KEY]:
         raise ValueError(f"a key of {len(too_long[0]):,} characters is none: {shown(too_long[0])}")

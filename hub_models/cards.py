@@ -19,13 +19,13 @@ import yaml
 from huggingface_hub import ModelCardData, constants
 
 from dataset_builders.atomic import write_text
+from dataset_builders.description import read_description
 from dataset_builders.folder import read_card
 from dataset_builders.instructions import OBLIQUE_INSTRUCTIONS, UNSEEN, query_prefix
 from dataset_builders.leaks import home_folder
 from dataset_builders.markdown import cell as cell  # for those who write a cell of their own
 from dataset_builders.markdown import literal, template
 from dataset_builders.sources.hub import REPO_ID
-from dataset_builders.text import decoded
 from hub_models.card_results import (
     COST_COLUMNS,
     OBLIQUE_COLUMNS,
@@ -96,8 +96,7 @@ def write_card(run_dir: Path | str, results_path: Path | str | None = None) -> P
         digest = hashlib.sha256(Path(results_path).read_bytes()).hexdigest()
 
     path = run_dir / CARD_NAME
-    # Not read_text: it would turn the line ends of a hand-written part into our own.
-    old = decoded(path.read_bytes(), str(path)) if path.exists() else ""
+    old = read_description(path) if path.exists() else ""
     drawn = [] if results is None else _inside(run_dir, figures(run_dir, results_path))
     block = _render(manifest, recipe, results, drawn)
     head, body = _metadata(old, manifest, results, path), body_with(old, block, path)

@@ -21,9 +21,10 @@ from pydantic import (
 )
 
 from dataset_builders.atomic import write_text
+from dataset_builders.description import read_description
 from dataset_builders.leaks import is_machine_path as is_machine_path  # it is part of what a manifest means
 from dataset_builders.lock import locked
-from dataset_builders.text import did_you_mean
+from dataset_builders.text import did_you_mean, shown
 
 FILE_NAME = "slant.json"
 ADAPTER_NAME = "adapter_model.safetensors"
@@ -168,15 +169,17 @@ class Manifest(BaseModel):
 
         Raises:
             FileNotFoundError: If there is none.
-            ValueError: If it is no JSON, or a key is unknown, missing or of the wrong type.
+            ValueError: If it is too large or no JSON, or a key is unknown, missing or of the wrong type.
         """
         path = Path(run_dir) / FILE_NAME
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
+            text = read_description(path)
         except FileNotFoundError:
             raise FileNotFoundError(
                 f"{path} does not exist: this is no run folder of train.py; give one such as runs/quickstart"
             ) from None
+        try:
+            content = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise ValueError(f"{path} is no JSON ({error}); restore it or train again") from None
         try:
@@ -221,5 +224,5 @@ def _explain(error: ValidationError, model: type[BaseModel]) -> str:
         if item["type"] == "extra_forbidden":
             fields = TrainingData.model_fields if item["loc"][0] == "data" else model.model_fields
             hint = did_you_mean(str(item["loc"][-1]), fields)
-        parts.append(f"{where}: {item['msg']} (got {item['input']!r}).{hint}" if item["loc"] else item["msg"])
+        parts.append(f"{where}: {item['msg']} (got {shown(item['input'])}).{hint}" if item["loc"] else item["msg"])
     return "; ".join(parts)

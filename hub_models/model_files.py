@@ -13,6 +13,7 @@ from huggingface_hub import hf_hub_download, try_to_load_from_cache
 from huggingface_hub.errors import EntryNotFoundError, GatedRepoError, HFValidationError, RepositoryNotFoundError
 from safetensors import SafetensorError
 
+from dataset_builders.description import read_description
 from dataset_builders.instructions import DEFAULT_QUERY_TEMPLATE
 from dataset_builders.text import did_you_mean
 from hub_models import remote_code
@@ -113,10 +114,11 @@ def read_json(path: Path) -> dict[str, Any]:
     """The keys and values of a model's file.
 
     Raises:
-        ValueError: If it is no JSON object.
+        ValueError: If it is too large, or no JSON object.
     """
+    text = read_description(path)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is no JSON ({error}); restore it or train again") from None
     if not isinstance(content, dict):

@@ -13,14 +13,15 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import torch
-import yaml
 from accelerate.commands.config.config_args import ClusterConfig
 from accelerate.commands.launch import launch_command_parser
 from huggingface_hub.errors import StrictDataclassError
 from transformers import AutoConfig, AutoModel, T5EncoderModel
 
+from dataset_builders.description import read_description
 from dataset_builders.folder import shards
 from dataset_builders.oblique.read import ALL
+from dataset_builders.plain_yaml import read_yaml
 from dataset_builders.text import did_you_mean
 from hub_models.adapter import add_lora
 from hub_models.hub_cache import ensure_base
@@ -132,20 +133,22 @@ def processes_of(config_file: Path) -> int:
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If it is no YAML, names no number, or has a key that is unknown to accelerate, which itself ignores
-            one of ``fsdp_config`` or ``deepspeed_config`` in silence.
+        ValueError: If it is too large, no UTF-8 or no YAML, names no number, or has a key that is unknown to
+            accelerate, which itself ignores one of ``fsdp_config`` or ``deepspeed_config`` in silence.
     """
     if not config_file.is_file():
         raise FileNotFoundError(f"{config_file}: no such file; wanted one of accelerate, as in hub_models/accelerate")
+    text = read_description(config_file)
     try:
+        read_yaml(text)  # accelerate's own reading knows no bounds
         config = ClusterConfig.from_yaml_file(str(config_file))
         nested = {part: dict(getattr(config, part) or {}) for part in ("fsdp_config", "deepspeed_config")}
         processes = int(config.num_processes)
-    except (ValueError, TypeError, AttributeError, yaml.YAMLError) as error:
+    except (ValueError, TypeError, AttributeError) as error:
         raise ValueError(f"{config_file}: accelerate does not read it ({' '.join(str(error).split())})") from None
     known = vars(launch_command_parser().parse_args(["train.py"]))
     for part, keys in nested.items():
-        for key in keys:
+        for key in map(str, keys):
             prefixed = part == "fsdp_config" and not key.startswith("fsdp")  # accelerate takes both
             if (f"fsdp_{key}" if prefixed else key) not in known:
                 raise ValueError(

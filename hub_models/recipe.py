@@ -13,9 +13,10 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from dataset_builders.choices import ObliqueTaskName
+from dataset_builders.description import read_description
 from dataset_builders.instructions import DEFAULT_QUERY_TEMPLATE, check_template
 from dataset_builders.plain_yaml import read_yaml
-from dataset_builders.text import did_you_mean
+from dataset_builders.text import did_you_mean, shown
 
 RECIPES = Path(__file__).parent / "recipes"
 
@@ -264,8 +265,8 @@ def load_recipe(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Reci
 
     Raises:
         FileNotFoundError: If there is no such recipe.
-        ValueError: If the file or an override has an unknown key, a value out of range, or lacks a key. All
-            faults are listed at once.
+        ValueError: If the file is too large, no UTF-8 or no YAML, or if it or an override has an unknown key, a value
+            out of range, or lacks a key. All faults are listed at once.
 
     Example:
         >>> load_recipe("stance-minilm", ["lora.r=8"]).lora.r
@@ -279,10 +280,11 @@ def load_recipe(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Reci
             f"recipe {str(name_or_path)!r}: neither a file nor one of {recipe_names()}."
             f"{did_you_mean(str(name_or_path), recipe_names())}"
         )
+    text = read_description(path)
     try:
-        raw = read_yaml(path.read_text(encoding="utf-8"))
+        raw = read_yaml(text)
     except ValueError as error:
-        raise ValueError(f"{path} is no YAML ({error}); repair it, and save it as UTF-8") from None
+        raise ValueError(f"{path} is no YAML ({error}); repair it") from None
     if not isinstance(raw, dict):
         raise ValueError(f"{path}: got {type(raw).__name__}, wanted the keys and values of a recipe")
     _override(raw, overrides)
@@ -356,7 +358,7 @@ def _explain(error: ValidationError) -> str:
         elif fault["type"] == "missing":
             faults.append(f"key {where!r} is missing")
         else:
-            faults.append(f"{where} = {fault['input']!r}: {fault['msg'].removeprefix('Value error, ')}")
+            faults.append(f"{where} = {shown(fault['input'])}: {fault['msg'].removeprefix('Value error, ')}")
     return "; ".join(faults)
 
 

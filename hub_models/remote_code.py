@@ -9,6 +9,8 @@ from typing import Any
 
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
+from dataset_builders.description import read_description
+
 
 class UnnamedCodeError(ValueError):
     """A base brings code, and nobody named it or its commit."""
@@ -25,7 +27,7 @@ def allowed(base: str, config: Path | None, named: str | None) -> bool:
     Raises:
         UnnamedCodeError: If the base cannot be loaded without its code and ``named`` is another name or none, or if
             the code would come from a third repository.
-        ValueError: If ``config`` is no JSON object, or its ``auto_map`` is none.
+        ValueError: If ``config`` is too large or no JSON object, or its ``auto_map`` is none.
     """
     classes = _auto_map(config)
     if "AutoModel" not in classes:
@@ -51,7 +53,7 @@ def check_own(base: str, file: Path | None) -> None:
 
     Raises:
         UnnamedCodeError: If a class of the file's ``auto_map`` is another repository's.
-        ValueError: If the file is no JSON object, or its ``auto_map`` is none.
+        ValueError: If the file is too large or no JSON object, or its ``auto_map`` is none.
     """
     names = [name for entry in _auto_map(file).values() for name in _names(entry)]
     if elsewhere := sorted(name for name in names if "--" in name):
@@ -93,8 +95,9 @@ def _names(entry: object) -> list[str]:
 def _content(file: Path | None) -> dict[str, Any]:
     if file is None:
         return {}
+    text = read_description(file)
     try:
-        content = json.loads(file.read_bytes())
+        content = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{file}: it is no JSON ({error}); get the file anew") from None
     if not isinstance(content, dict):

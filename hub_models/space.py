@@ -17,17 +17,22 @@ from huggingface_hub import constants
 
 from dataset_builders import hub
 from dataset_builders.atomic import write_text
+from dataset_builders.description import read_description
 from dataset_builders.folder import read_card
 from dataset_builders.hub import OF_ANY_REPOSITORY, Commit, Plan
 from dataset_builders.hub_remote import Remote, RepoType, check_access, check_name, look, read_text
 from dataset_builders.text import did_you_mean
+from hub_models.cards import CARD_NAME, body_with
 
 ROOT = Path(__file__).resolve().parent.parent
 SPACES = ROOT / "spaces"
 RELEASE_NAME = "release.json"
 """Beside the app: ``{"model", "revision", "files"}``, the released model that it opens with, and what was pushed."""
 
-_NEEDED = ("app.py", "README.md", "requirements.txt")
+_NEEDED = ("app.py", CARD_NAME, "requirements.txt")
+_RUN_BY = ("sdk", "sdk_version", "app_file", "python_version", "models", "datasets")
+_OF_THE_HUB = "Check out the configuration reference at https://huggingface.co/docs/hub/spaces-config-reference"
+"""What the Hub itself writes into a new Space: a release that was killed before its commit leaves it."""
 _PACKAGES = ("dataset_builders", "hub_models", "model_cards")
 
 
@@ -35,11 +40,13 @@ def release_space(name: str, org: str, *, dry_run: bool = False) -> tuple[Plan, 
     """Push ``spaces/name`` to the Space ``org/name``, in one commit; a second call makes none.
 
     The metadata of its README name models and data sets, bare where they are the organisation's own; the first model
-    is the default, at its newest tag or else its newest commit.
+    is the default, at its newest tag or else its newest commit. On the Hub the README keeps what people wrote there:
+    text around the generated part, and metadata but those that the Space runs by.
 
     Raises:
         FileNotFoundError: If there is no such Space in this checkout, or it lacks a file.
-        ValueError: If its README names no model, or one that is not on the Hub, or the wheel cannot be built.
+        ValueError: If its README names no model, or one that is not on the Hub, or the wheel cannot be built; or if
+            the README on the Hub has broken metadata, or one of the two comments around the generated part.
         HubError: If the Hub, the token or the repository does not permit it.
     """
     repo_id = f"{org}/{name}"
@@ -52,7 +59,7 @@ def release_space(name: str, org: str, *, dry_run: bool = False) -> tuple[Plan, 
         stage = Path(folder) / name
         ignored = shutil.ignore_patterns("__pycache__", ".*", "*.whl", RELEASE_NAME)
         shutil.copytree(source, stage, ignore=ignored)
-        head = _head(stage / "README.md", org)
+        head = _write_card(stage / CARD_NAME, org, read_text(remote, CARD_NAME) or "", f"{repo_id}/{CARD_NAME}")
         models = [_on_the_hub(model, "model") for model in head["models"]]
         for dataset in head.get("datasets", []):
             _on_the_hub(dataset, "dataset")
@@ -102,16 +109,21 @@ def _source(name: str) -> Path:
     return SPACES / name
 
 
-def _head(path: Path, org: str) -> dict[str, Any]:
-    """Give the organisation's own models and data sets their full names in the README's metadata."""
-    head, body = read_card(path.read_text(encoding="utf-8"), path.name)
+def _write_card(path: Path, org: str, there: str, where: str) -> dict[str, Any]:
+    """Put the checkout's README over the one on the Hub, with the full names of the organisation's own models and data
+    sets. Returns its metadata."""
+    head, body = read_card(read_description(path), path.name)
     if not head.get("models") or not head.get("sdk"):
         raise ValueError(f"the Space's {path.name} names no `models` or no `sdk` in its metadata; add both")
     for key in ("models", "datasets"):
         if key in head:
             head[key] = [name if "/" in name else f"{org}/{name}" for name in head[key]]
-    text = yaml.safe_dump(head, sort_keys=False, allow_unicode=True, width=120)
-    write_text(path, f"---\n{text}---\n{body}")
+    kept, text = read_card(there, where)
+    if text.strip() == _OF_THE_HUB:
+        kept, there = {}, ""
+    head = {**head, **kept, **{key: head[key] for key in _RUN_BY if key in head}}
+    front = yaml.safe_dump(head, sort_keys=False, allow_unicode=True, width=120)
+    write_text(path, f"---\n{front}---\n{body_with(there, body, Path(where))}")
     return head
 
 

@@ -17,7 +17,7 @@ from dataset_builders import builds
 from dataset_builders.folder import rows_sha256, shards
 from dataset_builders.instructions import format_query
 from dataset_builders.oblique.read import PAIRS
-from dataset_builders.read import read_triplets
+from dataset_builders.read import check_ids, read_triplets
 from dataset_builders.rows import read_rows
 from dataset_builders.schema import CURRICULA, TRIPLETS, same_columns
 from dataset_builders.sources import load as load_source
@@ -205,7 +205,9 @@ def _read_repo(entry: DataEntry) -> tuple[str | None, Dataset]:
     if oblique_rows.are_oblique(rows.column_names):
         return entry.config, oblique_rows.read_loaded(rows, entry)
     same_columns(rows.column_names, TRIPLETS, f"data {entry.repo}")
-    return entry.config, rows.select_columns(list(TRIPLETS)).cast(TRIPLETS)
+    rows = rows.select_columns(list(TRIPLETS)).cast(TRIPLETS)
+    check_ids(rows.data.table, f"data {entry.repo}")
+    return entry.config, rows
 
 
 def _read_path(path: Path, entry: DataEntry, seed: int) -> tuple[str | None, Dataset]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from datasets import Features
 
+from dataset_builders.description import read_description
 from dataset_builders.folder import MANIFEST, Table, batches_of, shards
 from dataset_builders.oblique.read import ALL, PAIRS, read_oblique_rows
 from dataset_builders.rows import Row
@@ -55,5 +56,5 @@ def rebuilt(folder: Path, kind: str) -> tuple[list[Row], dict[str, Any]] | None:
             del row["anchor_id"]
         row |= {key: row[key] or "unknown" for key in ("source", "licence")}
     manifest = folder / MANIFEST
-    facts: dict[str, Any] = json.loads(manifest.read_bytes()) if manifest.is_file() else {}
+    facts: dict[str, Any] = json.loads(read_description(manifest)) if manifest.is_file() else {}
     return rows, {key: value for key, value in facts.items() if key not in ("name", "seed", "arguments", "configs")}

@@ -14,7 +14,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from dataset_builders.sources.obliq_bench import ObliqueTask, ObliqueText
-from dataset_builders.text import sentences, words
+from dataset_builders.text import check_text, sentences, words
 
 NAME = "inaugural"
 FILE = "inaugural.zip"
@@ -38,24 +38,31 @@ def read(folder: Path) -> ObliqueTask:
 
     Raises:
         FileNotFoundError: If the archive is not there.
-        ValueError: If it is no sound archive, or holds no address, one in another encoding, or far too much text.
+        ValueError: If it is no sound archive, or holds no address, one twice, one in another encoding or with an empty
+            or broken text, or far too much text.
     """
     path = folder / FILE
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file; wanted the folder that holds {FILE} of nltk_data")
     corpus: dict[str, ObliqueText] = {}
+    addresses: set[str] = set()
     for found, content in _addresses(path):
         year, surname = int(found[1]), found[2]
         first = _FIRST_NAMES.get(surname, {}).get(year)
         author = f"{first} {surname}" if first else surname
         address = f"{year}-{surname}"
-        encoding = "big5" if address == _IN_BIG5 else "utf-8"
+        if address in addresses:
+            raise ValueError(f"{path}: holds {found[0].removeprefix('/')} twice; remove one of them")
+        addresses.add(address)
+        encoding = "big5" if address == _IN_BIG5 else "utf-8-sig"
         try:
             text = content.decode(encoding)
         except UnicodeDecodeError as error:
-            raise ValueError(f"{path}: {found.string} is no {encoding} ({error}); fetch the archive anew") from None
+            name = encoding.removesuffix("-sig").upper()
+            raise ValueError(f"{path}: {found.string} is no {name} ({error}); fetch the archive anew") from None
         for number, passage in enumerate(_passages(text), start=1):
-            corpus[f"{address}-{number:02d}"] = ObliqueText(passage, author, None, {"address": address})
+            text = check_text(passage, f"{path}: {found.string}, passage {number}")
+            corpus[f"{address}-{number:02d}"] = ObliqueText(text, author, None, {"address": address})
     if not corpus:
         raise ValueError(f"{path}: holds no file named like 1789-Washington.txt")
 

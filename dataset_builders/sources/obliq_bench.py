@@ -314,7 +314,8 @@ def _excluded(path: Path) -> dict[str, frozenset[str]]:
     found = read_json(path)
     if not isinstance(found, dict) or not all(isinstance(documents, list) for documents in found.values()):
         raise ValueError(f"{path.name}: wanted an object with a list of document ids for each query id")
-    return {query: frozenset(map(str, documents)) for query, documents in found.items()}
+    where = f"{path.name}: a document excluded for"
+    return {q: frozenset(check_text(str(d), f"{where} {shown(q)}") for d in ids) for q, ids in found.items()}
 
 
 def read_qrels(path: Path) -> list[tuple[str, str, int]]:
@@ -324,7 +325,7 @@ def read_qrels(path: Path) -> list[tuple[str, str, int]]:
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If the header is another, or a line is not two ids and an integer.
+        ValueError: If the header is another, a line is not two ids and an integer, or an id is blank or broken.
     """
     lines = [line.rstrip("\r") for line in read_text(_file(path)).split("\n")]
     header = [name.replace("_", "-") for name in lines[0].split("\t")]
@@ -336,14 +337,15 @@ def read_qrels(path: Path) -> list[tuple[str, str, int]]:
     for number, line in enumerate(lines[1:], start=2):
         if not line.strip():
             continue
+        where = f"{path.name}:{number}"
         try:
             query, document, score = line.split("\t")  # fewer or more fields are a ValueError too
-            rows.append((query, document, int(score)))
+            grade = int(score)
         except ValueError:
             raise ValueError(
-                f"{path.name}:{number}: got {shown(line)}, wanted a query id, a document id and an integer, "
-                "tab-separated"
+                f"{where}: got {shown(line)}, wanted a query id, a document id and an integer, tab-separated"
             ) from None
+        rows.append((check_text(query, f"{where}: query-id"), check_text(document, f"{where}: corpus-id"), grade))
     return rows
 
 

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from dataset_builders.atomic import write_bytes
+from dataset_builders.description import read_description
 
 SCHEMA_VERSION = 1
 RESULTS_NAME = "results.json"
@@ -172,14 +173,15 @@ class Results(Part):
 
         Raises:
             FileNotFoundError: If it is not there.
-            ValueError: If it is no strict JSON, of another version, or lacks a field.
+            ValueError: If it is too large, no strict JSON, of another version, or lacks a field.
         """
         if not path.exists():
             raise FileNotFoundError(
                 f"{path}: no results file; write one with `python evaluate.py --model … --tasks …`"
             )
+        text = read_description(path)
         try:
-            content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
+            content = json.loads(text, parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
             raise ValueError(f"{path}: no strict JSON ({error}); evaluate anew") from error
         version = content.get("schema_version") if isinstance(content, dict) else None

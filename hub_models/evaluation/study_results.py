@@ -14,6 +14,7 @@ import numpy as np
 from pydantic import Field, ValidationError
 
 from dataset_builders.atomic import write_bytes
+from dataset_builders.description import read_description
 from hub_models.evaluation import stance_table
 from hub_models.evaluation.ablation_results import KEY as ABLATION
 from hub_models.evaluation.measured import Table, matching_rows
@@ -180,10 +181,11 @@ class StudyResults(Part):
 
         Raises:
             FileNotFoundError: If it is not there.
-            ValueError: If it is none, or of another version.
+            ValueError: If it is too large, none, or of another version.
         """
+        text = read_description(path)
         try:
-            return cls.model_validate_json(path.read_bytes())
+            return cls.model_validate_json(text)
         except ValidationError as error:
             places = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:5])
             raise ValueError(f"{path}: no results file of a study ({places}); run the study anew") from None

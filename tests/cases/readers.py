@@ -1,4 +1,8 @@
-"""Every reader of files that hold texts: what it reads, written in its own form, and the texts that it gives back."""
+"""Every reader of files that hold texts: what it reads, written in its own form, and the texts that it gives back.
+
+The archive of inaugural addresses alone is none of these files: its faults are in
+``dataset_builders/test_oblique_sources.py``, its size is in ``project/test_untrusted.py``.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,7 @@ from hub_models.__main__ import app
 from hub_models.evaluation.probe import pairs_of
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "spaces" / "stance_and_oblique_search"))
-from slant_space.corpora import read_documents
+from slant_space.corpora import open_corpus, read_documents
 
 
 @dataclass(frozen=True)
@@ -52,8 +56,8 @@ class Reader:
 
     @property
     def is_lines(self) -> bool:
-        """Whether a line is a text."""
-        return self.file.endswith(".txt")
+        """Whether a text stands in a line, unquoted."""
+        return self.file.endswith((".txt", ".tsv"))
 
     def write(self, folder: Path, content: bytes) -> None:
         """Put the file and what it needs into a folder."""
@@ -123,6 +127,13 @@ def _upload(name: str) -> Callable[[Path], list[str]]:
 
 _CORPUS = "analogues/math/corpus/corpus.jsonl"
 _ASKED = "analogues/math/queries+qrels/"
+_QUERIES = "".join(f'{{"_id": "q{i}", "text": "query"}}\n' for i in range(5))
+
+
+def _dangling(folder: Path) -> obliq_bench.ObliqueTask:
+    """The task, whose judgements and exclusions may name any document: here their ids are the texts."""
+    return obliq_bench.read("math", folder, allow_dangling=True)
+
 
 READERS = {
     "claims in short form": Reader(
@@ -187,6 +198,22 @@ READERS = {
         _lines(lambda i, text: {"_id": f"q{i}", "text": text}),
         lambda folder: [q.text for q in obliq_bench.read("math", folder).queries.values()],
         {_CORPUS: '{"_id": "d", "text": "document"}\n', f"{_ASKED}qrels.tsv": "query-id\tcorpus-id\tscore\n"},
+    ),
+    "an oblique benchmark's judgements": Reader(
+        f"{_ASKED}qrels.tsv",
+        lambda texts: "query-id\tcorpus-id\tscore\n" + "".join(f"q{i}\t{t}\t1\n" for i, t in enumerate(texts)),
+        lambda folder: [d for grades in _dangling(folder).qrels.values() for d in grades],
+        {_CORPUS: '{"_id": "d", "text": "document"}\n', f"{_ASKED}queries.jsonl": _QUERIES},
+    ),
+    "an oblique benchmark's exclusions": Reader(
+        f"{_ASKED}per_query_excluded_ids.json",
+        _json(lambda texts: {f"q{i}": [text] for i, text in enumerate(texts)}),
+        lambda folder: [d for documents in _dangling(folder).excluded.values() for d in documents],
+        {
+            _CORPUS: '{"_id": "d", "text": "document"}\n',
+            f"{_ASKED}queries.jsonl": _QUERIES,
+            f"{_ASKED}qrels.tsv": "query-id\tcorpus-id\tscore\n",
+        },
     ),
     "documents in the layout of OBLIQ-Bench": Reader(
         "analogues/math/train/documents.jsonl",
@@ -262,6 +289,11 @@ READERS = {
     ),
     "lines brought to the Space": Reader(
         "mine.txt", lambda texts: "".join(f"{t}\n" for t in texts), _upload("mine.txt")
+    ),
+    "the corpus of the Space": Reader(
+        "mine.jsonl",
+        _lines(lambda i, text: {"id": f"d{i}", "text": text}),
+        lambda folder: [d.text for d in open_corpus(folder / "mine.jsonl").documents.values()],
     ),
     "lines to encode": Reader("mine.txt", lambda texts: "".join(f"{t}\n" for t in texts), _encoded("mine.txt")),
     "rows to encode": Reader(

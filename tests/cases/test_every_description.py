@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from dataset_builders.description import LARGEST
 from dataset_builders.folder import read_card, shards
 from dataset_builders.hub_remote import Blob, Remote, api, read_text
 from dataset_builders.plain_yaml import read_yaml
@@ -19,10 +21,14 @@ from hub_models.evaluation.results import Results
 from hub_models.evaluation.study_obliq_results import ObliqueStudyResults
 from hub_models.evaluation.study_results import StudyResults
 from hub_models.manifest import Manifest
+from hub_models.model_files import read_json
+from hub_models.plan import processes_of
 from hub_models.recipe import RECIPES, load_recipe
+from hub_models.remote_code import allowed
 from tests.cases.test_every_reader import spoilt
 from tests.run_folders import manifest, results, run_folder
 
+TOPOLOGY = RECIPES.parent / "accelerate" / "fsdp2_8.yaml"
 COMMITTED = Path(__file__).parents[2] / "results"
 CARD = "---\nlicense: mit\nmine: [1, 2]\nconfigs:\n- {config_name: a, data_files: a.parquet}\n---\nBy hand: “–”.\n"
 
@@ -44,7 +50,7 @@ def _of_a_run(path: Path) -> object:
 
 
 def _of_the_hub(path: Path) -> object:
-    remote = Remote("org/name", "dataset", "a" * 40, False, {path.name: Blob(1, "", False)})
+    remote = Remote("org/name", "dataset", "a" * 40, False, {path.name: Blob(path.stat().st_size, "", False)})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(api), "hf_hub_download", lambda *_, **__: str(path))
         text = read_text(remote, path.name)
@@ -64,6 +70,15 @@ DESCRIPTIONS = {
         "results.json",
         (COMMITTED / "oblique-study" / "results.json").read_text(encoding="utf-8"),
         ObliqueStudyResults.read,
+    ),
+    "a topology": Description("my.yaml", f"# mean\n{TOPOLOGY.read_text(encoding='utf-8')}", processes_of),
+    "a model's own file": Description(
+        "adapter_config.json", '{"base_model_name_or_path": "org/mit", "r": 8}', read_json
+    ),
+    "a base's config": Description(
+        "config.json",
+        '{"model_type": "bert", "license": "mit"}',
+        lambda path: allowed("b", path, None),
     ),
     "a data set's card": Description("README.md", CARD, lambda path: shards(path.parent)),
     "a run's card": Description("README.md", CARD, _of_a_run),
@@ -109,10 +124,37 @@ def test_a_spoilt_file_is_read_or_refused_by_name(described: Description, tmp_pa
     assert refused > 1
 
 
+@every_description
+def test_one_that_is_far_too_large_is_refused_before_it_is_read(described: Description, tmp_path: Path) -> None:
+    path = tmp_path / described.file
+    path.write_bytes(described.content.encode())
+    os.truncate(path, LARGEST + 1)
+    with pytest.raises(
+        ValueError, match=rf"{described.file}: got a file of 16,777,217 bytes, wanted at most 16,777,216"
+    ):
+        described.read(path)
+
+
+def test_what_is_too_large_on_the_hub_is_not_fetched() -> None:
+    remote = Remote("org/name", "dataset", "a" * 40, False, {"README.md": Blob(LARGEST + 1, "", False)})
+    with pytest.raises(ValueError, match=r"org/name/README\.md: got a file of 16,777,217 bytes, wanted at most"):
+        read_text(remote, "README.md")
+
+
+def test_a_wrong_value_is_told_in_short(tmp_path: Path) -> None:
+    (tmp_path / "slant.json").write_text(json.dumps({"schema_version": "9" * 1_000_000}))
+    (tmp_path / "my.yaml").write_text(f"seed: {'x' * 1_000_000}")
+    for read in (lambda: Manifest.read(tmp_path), lambda: load_recipe(tmp_path / "my.yaml")):
+        with pytest.raises(ValueError, match=r"schema_version|seed") as caught:
+            read()
+        assert len(str(caught.value)) < 20_000
+
+
 YAML = {
     "a day that is none": ("a: 2024-02-30", "day is out of range"),
     "a number too long": (f"a: {'9' * 5000}", "4300 digits"),
     "lists in lists": ("[" * 1_000, "it nests too deeply"),
+    "a text too long": ("#" * (2**20 + 1), "it has 1,048,57[78] characters, wanted at most 1,048,576"),
     "a broken line": ("a: [\nb: 1", "while parsing a flow sequence"),
     "a tag": ("!!python/object/apply:os.getcwd []", "could not determine a constructor"),
     "aliases of aliases": (
@@ -135,6 +177,8 @@ def test_yaml_that_is_none_or_without_end(fault: str, tmp_path: Path) -> None:
     (tmp_path / "my.yaml").write_text(text)
     with pytest.raises(ValueError, match=rf"my\.yaml is no YAML \(.*{words}"):
         load_recipe(tmp_path / "my.yaml")
+    with pytest.raises(ValueError, match=rf"my\.yaml: accelerate does not read it \(.*{words}"):
+        processes_of(tmp_path / "my.yaml")
     with pytest.raises(ValueError, match=rf"(?s)override seed=.*the value is no YAML \(.*{words}"):
         load_recipe("stance-minilm", [f"seed={text}"])
 

@@ -10,14 +10,13 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted(
     path
-    for folder in ("dataset_builders", "hub_models", "spaces", "benchmarks")
-    for path in (ROOT / folder).rglob("*.py")
+    for place in ("train.py", "evaluate.py", "dataset_builders", "hub_models", "spaces", "benchmarks")
+    for path in ([ROOT / place] if place.endswith(".py") else (ROOT / place).rglob("*.py"))
 )
 # Hashes, requests and questions to a process of our own: no number in them comes from a measurement.
 NO_NUMBERS = {
     "dataset_builders/markdown.py",
     "dataset_builders/readback.py",
-    "dataset_builders/folder.py",
     "dataset_builders/oblique/asking.py",
     "dataset_builders/stance/inversions.py",
     "hub_models/encoder.py",
@@ -40,17 +39,34 @@ NO_NUMBERS = {
 
 
 def lax(path: Path) -> list[int]:
-    """Lines of calls of ``json.dump`` and ``json.dumps`` that let NaN pass."""
+    """Lines of calls that let NaN pass: of ``json.dump`` and ``json.dumps`` without ``allow_nan=False``, and of
+    pydantic's ``model_dump_json``, which makes a null of it in silence."""
     calls = (node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call))
-    return [
-        call.lineno
-        for call in calls
-        if isinstance(call.func, ast.Attribute)
-        and call.func.attr in ("dump", "dumps")
-        and isinstance(call.func.value, ast.Name)
-        and call.func.value.id == "json"
-        and not any(k.arg == "allow_nan" for k in call.keywords)
-    ]
+    return [call.lineno for call in calls if isinstance(call.func, ast.Attribute) and _is_lax(call, call.func)]
+
+
+def _is_lax(call: ast.Call, called: ast.Attribute) -> bool:
+    if called.attr == "model_dump_json":
+        return True
+    is_json = called.attr in ("dump", "dumps") and isinstance(called.value, ast.Name) and called.value.id == "json"
+    given = [k.value for k in call.keywords if k.arg == "allow_nan"]
+    return is_json and not any(isinstance(value, ast.Constant) and value.value is False for value in given)
+
+
+@pytest.mark.parametrize(
+    ("call", "is_lax"),
+    [
+        ("json.dumps(x, allow_nan=False)", False),
+        ("json.dumps(x)", True),
+        ("json.dump(x, file, allow_nan=True)", True),
+        ("json.dumps(x, allow_nan=strict)", True),
+        ("x.model_dump_json()", True),
+        ("yaml.dump(x)", False),
+    ],
+)
+def test_what_lets_nan_pass_is_found(call: str, is_lax: bool, tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(call)
+    assert lax(tmp_path / "a.py") == [1] * is_lax
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(ROOT).as_posix())

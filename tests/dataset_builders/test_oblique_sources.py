@@ -126,6 +126,42 @@ def test_an_archive_that_is_none(tmp_path: Path) -> None:
         inaugural.read(tmp_path)
 
 
+def _archive(folder: Path, *files: tuple[str, bytes]) -> Path:
+    with zipfile.ZipFile(folder / inaugural.FILE, "w") as archive:
+        for name, content in files:
+            archive.writestr(name, content)
+    return folder
+
+
+def test_the_form_of_an_address_changes_nothing(tmp_path: Path) -> None:
+    """What else goes for a reader of texts: line ends, the mark before UTF-8."""
+    text = "Friends – countrymen.\nIt is late.\n"
+    plain = inaugural.read(_archive(tmp_path, ("1789-Washington.txt", text.encode()))).corpus
+    windows = ("\ufeff" + text.replace("\n", "\r\n")).encode()
+    assert inaugural.read(_archive(tmp_path, ("1789-Washington.txt", windows))).corpus == plain
+    assert [t.text for t in plain.values()] == ["Friends – countrymen. It is late."]
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (
+            [("1797-Adams.txt", "Café.".encode("latin-1"))],
+            r"1797-Adams\.txt is no UTF-8 .* fetch the archive anew",
+        ),
+        ([("1797-Adams.txt", b"a\0b")], r"1797-Adams\.txt, passage 1: the text holds a NUL character"),
+        ([("1797-Adams.txt", b" \n")], r"1797-Adams\.txt, passage 1: the text is empty"),
+        (
+            [("a/1797-Adams.txt", b"One."), ("b/1797-Adams.txt", b"Two.")],
+            r"inaugural\.zip: holds 1797-Adams\.txt twice",
+        ),
+    ],
+)
+def test_a_faulty_address_is_named(tmp_path: Path, files: list[tuple[str, bytes]], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        inaugural.read(_archive(tmp_path, *files))
+
+
 def test_the_real_addresses(external: Path) -> None:
     task = inaugural.read(external / "inaugural")
     authors = {t.metadata["address"]: t.attribute for t in task.corpus.values()}

@@ -145,6 +145,34 @@ def test_bad_rows_of_parquet_are_refused_too(tmp_path: Path, change: dict[str, A
         read_triplets(file)
 
 
+@pytest.mark.parametrize("form", ["rows.jsonl", "rows.parquet"])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"positive": "It is old."}, "positive_id 'p' stands for two texts, 'It saves lives.' and 'It is old.'; give"),
+        ({"claim": "Guns kill."}, "claim_id 'c' stands for two texts, 'Guns should be banned.' and 'Guns kill.'"),
+    ],
+)
+def test_an_id_that_stands_for_two_texts_is_refused(
+    tmp_path: Path, form: str, change: dict[str, Any], message: str
+) -> None:
+    """Case 6. Texts that differ in letters and spaces alone are one; a negative's id is a label."""
+    file = tmp_path / form
+
+    def write(rows: list[dict[str, Any]]) -> None:
+        if file.suffix == ".parquet":
+            pq.write_table(pa.Table.from_pylist(rows, schema=TRIPLETS.arrow_schema), file, row_group_size=1)
+        else:
+            write_jsonl(file, rows)
+
+    alike = {"claim": "guns should be  banned", "positive": "it saves lives.", **negative(text="Another.")}
+    write([full(), full(**alike)])
+    assert len(read_triplets(file)) == 2
+    write([full(), full(**change)])
+    with pytest.raises(ValueError, match=rf"{form}: {message}"):
+        read_triplets(file)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -10,8 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from builders import write_jsonl
+from datasets import load_dataset
 
 from dataset_builders import folder, sources
+from dataset_builders.read import read_triplets
 from dataset_builders.schema import Relation
 from dataset_builders.stance import tables
 from dataset_builders.stance.data import StanceData
@@ -206,6 +208,24 @@ def test_the_published_form_reads_back_as_it_was(tmp_path: Path) -> None:
 
     assert rows(back) == rows(sample)
     assert rows(without)[:3] == rows(sample)[:3]
+
+
+def test_case_5_built_folders_give_separators_back(tmp_path: Path) -> None:
+    texts = [
+        json.loads(line)["text"] for line in (CASES / "case05_separators.jsonl").read_bytes().split(b"\n") if line
+    ]
+    sides = {"support": texts, "attack": [f"Not {text}" for text in texts]}
+    claims = [row(claim=f"Guns\u2028should {n}", split="train", **sides) for n in ("go.", "stay.")]
+    data = load(tmp_path, *claims, row(claim="Tea is good.", split="train"))
+    arguments = build(tmp_path, "mine-stance-arguments", data, tables.argument_tables(data))
+    back = sources.load("mine", arguments)
+    assert {a.text for a in back.arguments} == {a.text for a in data.arguments} >= {*texts, *sides["attack"]}
+    assert {c.claim for c in back.claims} == {c.claim for c in data.claims}
+    triplets = build(tmp_path, "mine-stance-triplets", data, tables.triplet_tables(data, triplets=None, seed=0))
+    for rows in (read_triplets(triplets, "homogeneous"), load_dataset(str(triplets), "homogeneous", split="train")):
+        assert set(rows["positive"][:]) >= {*texts, *sides["attack"]}
+        assert {n["text"] for negatives in rows["negatives"][:] for n in negatives} >= {*texts, *sides["attack"]}
+        assert set(rows["claim"][:]) == {c.claim for c in data.claims}
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from hub_models.cards import BEGIN, END
+from hub_models.space import _OF_THE_HUB
 from tests.hub.clients import TestHub
 from tests.hub_models.releaser import Releaser
 
@@ -81,6 +83,39 @@ def test_a_space_stands_alone_and_is_pushed_once(releaser: Releaser, spaces: Pat
     assert "old.py" not in (found := hub.files("space", "org/search")) and "notes.txt" in found
     again = releaser.run("release-space", "search", "--org", "org")
     assert again.code == 0 and "up to date" in again.output and len(repo.commits) == 4, again.output
+
+
+def test_what_people_wrote_into_the_readme_on_the_hub_stays(releaser: Releaser, spaces: Path) -> None:
+    """Case 3: text around the generated part and metadata stay; what the Space runs by, and the rest, is renewed."""
+    hub, at = releaser.hub, "org/cased"
+    hub.put("model", "org/x-lora", {"slant.json": b"{}"})
+    hub.put("dataset", "org/x-stance-arguments", {"build.json": b"{}"})
+    shutil.copytree(spaces / "search", spaces / "cased")
+
+    def release(code: int = 0) -> tuple[str, dict[str, object], str]:
+        done = releaser.run("release-space", "cased", "--org", "org")
+        assert done.code == code, done.output
+        _, head, body = hub.files("space", at)["README.md"].decode().split("---\n", 2)
+        return done.output, yaml.safe_load(head), body
+
+    of_the_hub = f"---\ntitle: Cased\nsdk: gradio\n---\n\n{_OF_THE_HUB}\n"
+    hub.put("space", at, {"README.md": of_the_hub.encode()})
+    _, head, body = release()
+    assert (head["title"], body) == ("Search", f"\n{BEGIN}\n\n# Search\n\n{END}\n"), "nobody wrote what the Hub wrote"
+
+    by_hand = {**head, "title": "By hand", "pinned": True, "sdk": "static", "models": ["other/one"]}
+    written = f"---\n{yaml.safe_dump(by_hand)}---\nAbove.\n{body.replace('# Search', '# Changed')}\nBelow.\n"
+    hub.put("space", at, {"README.md": written.encode()})
+    _, head, merged = release()
+    assert (head["title"], head["pinned"]) == ("By hand", True)
+    assert (head["sdk"], head["models"]) == ("gradio", ["org/x-lora"])
+    assert merged == f"Above.\n{body}\nBelow.\n"
+    assert "up to date" in release()[0]
+
+    hub.put("space", at, {"README.md": written.replace(END, "").encode()})
+    said, _, _ = release(code=1)
+    assert "org/cased/README.md: wanted one line" in said and "restore or remove both" in said
+    shutil.rmtree(spaces / "cased")
 
 
 @pytest.mark.parametrize(

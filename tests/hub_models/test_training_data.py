@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+from datasets import Dataset
 
+from dataset_builders.schema import TRIPLETS
 from hub_models import training_data
 from tests.tiny import tiny
 from tests.training_runs import CLAIMS, recipe, triplets
@@ -28,6 +30,18 @@ def test_columns_are_made_by_name_case_18(tmp_path: Path) -> None:
     unknown.write_text(path.read_text().replace('"claim"', '"anchor"'))
     with pytest.raises(ValueError, match="anchor"):
         training_data.read(tiny("stance-bge-large", f"data={unknown}"))
+
+
+def test_an_id_of_the_hub_that_stands_for_two_texts_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Case 6, at the one reader of triplets that does not read their files itself."""
+    row = {name: "x" for name in TRIPLETS} | {"stance": "attack", "negatives": []}
+    rows = Dataset.from_list([row, {**row, "positive": "y"}], features=TRIPLETS)
+    monkeypatch.setattr(training_data, "load_dataset", lambda *_, **__: rows)
+    entry = f"data=[{{repo: org/x-stance-triplets, revision: {'a' * 40}}}]"
+    with pytest.raises(
+        ValueError, match="data org/x-stance-triplets: positive_id 'x' stands for two texts, 'x' and 'y'"
+    ):
+        training_data.read(tiny("stance-bge-large", entry))
 
 
 def test_too_few_negatives_are_refused(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from gradio_client import Client
 from gradio_client.exceptions import AppError
 from mcp import ClientSession
 from mcp.client.streamable_http import streamable_http_client
+from slant_space.corpora import UPLOAD_BYTES
 
 from dataset_builders.sources import oblique
 from hub_models import ObliqueSearch
@@ -116,6 +117,14 @@ def test_beyond_the_queue_a_caller_reads_that_it_is_full(client, space, monkeypa
     monkeypatch.setattr(space._queue, "max_size", 0)
     with pytest.raises(Exception, match="Queue is full! Please try again"):
         client.predict(CLAIM, api_name="/stance_search")
+
+
+@pytest.mark.parametrize(("size", "status"), [(UPLOAD_BYTES, 200), (5 * 2**20 + 1, 413)])
+def test_a_file_that_is_too_large_is_refused_by_the_server_itself(space, size, status):
+    """What `read_documents` refuses in words may arrive; nothing much larger does, whoever sends it."""
+    sent = {"files": ("own.txt", b"x" * size)}
+    answer = httpx.post(f"{space.local_url}gradio_api/upload", files=sent, timeout=60)
+    assert answer.status_code == status, answer.text
 
 
 def test_the_endpoints_are_tools_of_the_mcp_server(space):

@@ -89,6 +89,12 @@ def test_documents_are_read_from_three_formats():
         ("a.csv", b"text,id\nx,1\ny,1\n", "row 2: the id '1' is there twice"),
         ("a.jsonl", b'{"text": "x"}\n{"text"', "line 2: it is no JSON"),
         ("a.jsonl", b"[" * 100_000, "line 1: it is no JSON that can be read"),
+        (
+            "a.jsonl",
+            b'{"text": "x", "text": "y"}',
+            r"line 1: it is .* \(the keys \['text'\] stand twice in one object",
+        ),
+        ("a.csv", b"text,id,text\nx,1,y\n", r"a.csv: the columns \['text'\] stand twice in its head; rename or"),
         ("a.jsonl", b'["x"]', "line 1: got list, wanted an object"),
         ("a.jsonl", b'{"text": 3}', "line 1: text: got int 3, wanted a text"),
     ],

@@ -99,6 +99,20 @@ def _texts(place: Path, version: int) -> None:
     (place / "in" / "texts.txt").write_text("\n".join(lines) + "\n")
 
 
+def _labelled(place: Path, version: int) -> None:
+    """Documents with labels, and queries for them."""
+    _claims(place, version)
+    documents = [
+        {"_id": f"{word}-{n}", "text": f"The {word} is what text {n} is about.", "label": f"label {n}"}
+        for n in range(4)
+        for word in words(version)
+    ]
+    row = {"task": "math", "lens": "analogue", "instruction": "Find it.", "negatives": []}
+    queries = [row | {"query": f"Find {d['_id']}", "positive_id": d["_id"], "positive": d["text"]} for d in documents]
+    for name, rows in (("documents", documents), ("queries", queries)):
+        (place / "in" / f"{name}.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+
+
 _RUN: list[Path] = []
 
 
@@ -309,6 +323,23 @@ CHECK = Command(
     _claims,
     whole_json,
 )
+PURITY = Command(
+    "purity",
+    lambda place, url: [
+        *("purity", "--labels", place / "in" / "documents.jsonl", "--specialist", "stylometric", "--k", "2"),
+        *("--out", place / "out" / "purity.json"),
+    ],
+    _labelled,
+    whole_json,
+)
+QUALITY = Command(
+    "query-quality",
+    lambda place, url: [
+        *("query-quality", "--queries", place / "in" / "queries.jsonl", "--out", place / "out" / "quality.json")
+    ],
+    _labelled,
+    whole_json,
+)
 TUNE = Command(
     "tune",
     lambda place, url: [*("tune", place / "out" / "run", "--tasks", "my-stance", "--data", place / "in" / "my.jsonl")],
@@ -335,4 +366,4 @@ ONNX = Command(
     renews=False,
 )
 FAST = (BUILD, CARD)
-ALL = (BUILD, GENERATE, CHECK, TRAIN, ENCODE, EVALUATE, TUNE, PROBE, CARD, MERGE, ONNX)
+ALL = (BUILD, GENERATE, CHECK, PURITY, QUALITY, TRAIN, ENCODE, EVALUATE, TUNE, PROBE, CARD, MERGE, ONNX)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dataset_builders.instructions import Stance
+from dataset_builders.rows import unique_keys
 from dataset_builders.sources import load
 from dataset_builders.text import check_text, claim_key
 from hub_models.evaluation.metrics import STANCE_BIT
@@ -113,8 +114,8 @@ def read_documents(name: str, content: bytes, limit: int | None = UPLOAD_DOCUMEN
         limit: At most this many documents.
 
     Raises:
-        ValueError: If the type is none of these, the file is too large or no UTF-8, a row is faulty, an id is doubled,
-            or there is no document.
+        ValueError: If the type is none of these, the file is too large or no UTF-8, a row is faulty, an id, a key or
+            a column is doubled, or there is no document.
     """
     suffix = Path(name).suffix.lower()
     if suffix not in UPLOAD_TYPES:
@@ -163,7 +164,7 @@ def _json_lines(name: str, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
+            row = json.loads(line, object_pairs_hook=unique_keys)
         except (ValueError, RecursionError) as error:
             raise ValueError(f"{name}, line {number}: it is no JSON that can be read ({error})") from None
         if not isinstance(row, dict):
@@ -174,8 +175,11 @@ def _json_lines(name: str, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
 def _csv(name: str, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
     rows = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     try:
-        if "text" not in (rows.fieldnames or []):
-            raise ValueError(f"{name}: got the columns {rows.fieldnames or []}, wanted one called `text`")
+        columns = rows.fieldnames or []
+        if "text" not in columns:
+            raise ValueError(f"{name}: got the columns {columns}, wanted one called `text`")
+        if doubled := [column for column in dict.fromkeys(columns) if columns.count(column) > 1 and column]:
+            raise ValueError(f"{name}: the columns {doubled} stand twice in its head; rename or remove one of each")
         for number, row in enumerate(rows, start=1):
             if None in row:
                 raise ValueError(
