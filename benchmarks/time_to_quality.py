@@ -196,7 +196,13 @@ def main() -> None:
     runs = {name: kept(folder / f"{name}.json", work[name]) for name in work}
     theirs = best({name: runs[name] for name in stock})
     ours = first({name: runs[name] for name in mine}, runs[theirs])
-    report([row(split, runs[ours], runs[theirs]) | {"runs": [ours, theirs]} for split in SPLITS], arguments.out)
+    rows = []
+    for split in SPLITS:
+        found = row(split, runs[ours], runs[theirs])
+        ends = ", ".join(f"{name} {run[-1][split]:.3f}" for name, run in runs.items())
+        found["note"] += f" P@R at the end, base {runs[ours][0][split]:.3f}: {ends}."
+        rows.append(found | {"runs": [ours, theirs]})
+    report(rows, arguments.out)
 
 
 if __name__ == "__main__":
