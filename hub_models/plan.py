@@ -117,7 +117,10 @@ def plan(recipe: Recipe, world_size: int = 1) -> Plan:
         trainable=trainable,
         total=base + trainable + dense,
         base=base,
-        memory=_memory(recipe, transformer, trainable, base + dense, per_device * texts),
+        # Cached gradients encode one column of a mini-batch at a time, the plain loss all of a batch.
+        memory=_memory(
+            recipe, transformer, trainable, base + dense, recipe.loss.mini_batch_of(per_device) or per_device * texts
+        ),
         per_device_batch=per_device,
         rows=rows,
         batches=batches,
@@ -205,7 +208,7 @@ def _count(module: Any) -> int:
 
 
 def _memory(recipe: Recipe, transformer: Any, trainable: int, frozen: int, texts: int) -> dict[str, int]:
-    """Bytes per device, every text as long as the longest.
+    """Bytes per device, ``texts`` of them at once, every text as long as the longest.
 
     Activations after Korthikanti et al. (2022, section 4.1) with fused attention: per token, a layer keeps 9 vectors
     of the hidden width h and 2 of the feed-forward width f (4 where that is gated); with f = 4h in 16 bits that is
@@ -215,7 +218,7 @@ def _memory(recipe: Recipe, transformer: Any, trainable: int, frozen: int, texts
     gated = any(name.endswith("gate_proj") for name, _ in transformer.named_modules())
     widths = (getattr(config, name, None) for name in ("intermediate_size", "d_ff", "hidden_dim"))
     feed_forward = next((width for width in widths if width), 4 * config.hidden_size)
-    tokens = min(texts, recipe.loss.mini_batch or texts) * recipe.max_seq_length
+    tokens = texts * recipe.max_seq_length
     bytes_each = 4 if recipe.precision == "fp32" else 2
     layer = bytes_each * tokens * (9 * config.hidden_size + (4 if gated else 2) * feed_forward)
     boundaries = bytes_each * tokens * config.hidden_size * config.num_hidden_layers

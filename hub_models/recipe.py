@@ -90,6 +90,11 @@ class Loss(_Strict):
             raise ValueError(f"loss {self.name} with mini_batch {self.mini_batch}: cached_mnrl wants one, mnrl none")
         return self
 
+    def mini_batch_of(self, batch: int) -> int | None:
+        """Rows embedded at once of ``batch`` a process; None for all: cached gradients cost a second pass and save the
+        memory of what exceeds a mini-batch, so where nothing does, the plain loss is the same in one pass."""
+        return None if self.mini_batch is None or self.mini_batch >= batch else self.mini_batch
+
 
 class DataEntry(_Strict):
     """One table of training rows, from the Hub (``repo``, ``revision``) or a folder or file (``path``, ``sha256``)."""

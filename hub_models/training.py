@@ -129,7 +129,7 @@ def _train(run: Path, recipe: Recipe, rows: TrainingSet, batch: int, state: Part
         model=model,
         args=arguments,
         train_dataset=columns,
-        loss=_loss(model, recipe, gather=state.num_processes > 1),
+        loss=_loss(model, recipe, batch, gather=state.num_processes > 1),
         callbacks=[RunLog(partial), SamplerCheck(), CheckpointMark()],
     )
     if sharded:
@@ -238,11 +238,13 @@ def _arguments(
     )
 
 
-def _loss(model: SentenceTransformer, recipe: Recipe, gather: bool) -> Any:
+def _loss(model: SentenceTransformer, recipe: Recipe, batch: int, gather: bool) -> Any:
+    """The recipe's loss for ``batch`` rows a process."""
     common: dict[str, Any] = {"scale": recipe.loss.scale, "gather_across_devices": gather}
-    if recipe.loss.name == "mnrl":
+    mini_batch = recipe.loss.mini_batch_of(batch)
+    if mini_batch is None:
         return BucketedMultipleNegativesRankingLoss(model, **common)
-    return CachedMultipleNegativesRankingLoss(model, mini_batch_size=recipe.loss.mini_batch, **common)
+    return CachedMultipleNegativesRankingLoss(model, mini_batch_size=mini_batch, **common)
 
 
 class _Trainer(SentenceTransformerTrainer):  # type: ignore[misc]

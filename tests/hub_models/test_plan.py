@@ -141,6 +141,8 @@ def test_memory_moves_as_it_should() -> None:
     assert activations("gradient_checkpointing=false", "precision=fp32") == 2 * whole
     cached = ["loss.name=cached_mnrl", "loss.mini_batch=4", "gradient_checkpointing=false"]
     assert math.isclose(activations(*cached), whole / 6)
+    cached[1] = "loss.mini_batch=8"  # the whole batch of a device: nothing is cached
+    assert activations(*cached) == whole
 
 
 def test_planning_makes_no_weights() -> None:

@@ -9,7 +9,10 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.losses.merged_forward import column_merging_disabled
-from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+from sentence_transformers.sentence_transformer.losses import (
+    CachedMultipleNegativesRankingLoss,
+    MultipleNegativesRankingLoss,
+)
 
 from hub_models import training, training_callbacks
 from hub_models.adapter import attach_lora
@@ -67,7 +70,7 @@ def test_cached_loss_is_the_plain_loss(tmp_path: Path) -> None:
     found = []
     for overrides in ([], ["loss={name: cached_mnrl, mini_batch: 2}"]):
         model.zero_grad()
-        loss = training._loss(model, recipe(tmp_path, *overrides), gather=False)
+        loss = training._loss(model, recipe(tmp_path, *overrides), 3, gather=False)
         value = loss([model.preprocess(c) for c in columns], None)
         value.backward()
         gradients = [p.grad.flatten() for n, p in model.named_parameters() if "lora_B" in n and p.grad is not None]
@@ -77,6 +80,16 @@ def test_cached_loss_is_the_plain_loss(tmp_path: Path) -> None:
     assert value == pytest.approx(cached_value, abs=1e-5)
     assert torch.allclose(gradient, cached_gradient, atol=1e-5)
     assert gradient.abs().max() > 1e-3
+
+
+@pytest.mark.parametrize(("mini_batch", "cached"), [(2, True), (3, False), (4, False)])
+def test_gradients_are_cached_where_a_batch_exceeds_the_mini_batch(
+    tmp_path: Path, mini_batch: int, cached: bool
+) -> None:
+    """Else a second pass would be paid for nothing."""
+    made = recipe(tmp_path, f"loss={{name: cached_mnrl, mini_batch: {mini_batch}}}")
+    loss = training._loss(load_base(made), made, 3, gather=False)
+    assert isinstance(loss, CachedMultipleNegativesRankingLoss) == cached
 
 
 def test_an_adapter_without_gradient_stops_the_run_case_19(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
