@@ -16,6 +16,7 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
+import train as script
 from hub_models import training, training_callbacks
 from hub_models.base import load_base
 from hub_models.manifest import Manifest
@@ -158,15 +159,15 @@ def test_what_another_run_left_behind_is_not_resumed(tmp_path: Path) -> None:
     assert Manifest.read(train(made, tmp_path / "run")).steps == 12
 
 
-def test_any_encoder_on_anybodys_claims_by_the_command_line(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("gate_in_process")
+def test_any_encoder_on_anybodys_claims_by_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the README shows: another base, a file of one's own; a base in a folder makes the run local."""
     made = recipe(tmp_path)
     base = tmp_path / "my-encoder"
     load_base(made).save_pretrained(str(base))
     overrides = [f"base={base}", f"data={tmp_path / 'triplets.jsonl'}", "lora.r=4", "global_batch=4", "epochs=1"]
-    command = [sys.executable, "train.py", "--set", *overrides, "--out", str(tmp_path / "run")]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
+    monkeypatch.setattr(sys, "argv", ["train.py", "--set", *overrides, "--out", str(tmp_path / "run")])
+    assert script.main() == 0
     manifest = Manifest.read(tmp_path / "run")
     assert manifest.status == "local"
     assert manifest.data[0].name == "triplets.jsonl"
