@@ -20,6 +20,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from benchmarks.growth import ENCODED, FITTED_FROM, fitted
 from benchmarks.measure import ROOT, holds
 from dataset_builders.atomic import write_text
 from dataset_builders.text import did_you_mean
@@ -172,8 +173,6 @@ def page(folder: Path) -> str:
 
 
 def _growth(points: list[dict[str, Any]]) -> list[str]:
-    from benchmarks.scale import ENCODED, FITTED_FROM, fitted  # which writes this page when it is done
-
     return [
         "",
         "## Growth",

@@ -10,7 +10,7 @@ import pytest
 from accelerate.commands.launch import launch_command_parser
 
 from benchmarks import __main__ as table
-from benchmarks import scale
+from benchmarks import growth, scale
 from hub_models.recipe import load_recipe
 from hub_models.retrieval.milvus import TOKEN
 from hub_models.retrieval.text_search import INDEXES
@@ -72,7 +72,7 @@ def points(power: float) -> list[dict[str, object]]:
 
 @pytest.mark.parametrize("power", [1.0, 2.0])
 def test_the_slope_of_a_power_is_its_exponent(power: float) -> None:
-    time, memory = scale.fitted(points(power))
+    time, memory = growth.fitted(points(power))
     assert (time["name"], memory["name"]) == ("BM25 index, time", "bm25, memory")
     assert time["ours"] == time["ratio"] == pytest.approx(power) and memory["ours"] == pytest.approx(1.0)
     assert (time["theirs"], time["bound"]) == (1.0, "<= 1.15")
@@ -80,9 +80,9 @@ def test_the_slope_of_a_power_is_its_exponent(power: float) -> None:
 
 def test_fixed_costs_of_small_sizes_are_not_fitted_where_larger_ones_are_known() -> None:
     values = [9.0, 1.0, 10.0, 100.0]
-    assert scale.slope([1_000, 10_000, 100_000, 1_000_000], values) == pytest.approx(1.0)
-    assert scale.slope([1_000, 3_000, 10_000], [1.0, 3.0, 10.0]) == pytest.approx(1.0)  # not measured beyond
-    assert scale.slope([10_000], [1.0]) is None
+    assert growth.slope([1_000, 10_000, 100_000, 1_000_000], values) == pytest.approx(1.0)
+    assert growth.slope([1_000, 3_000, 10_000], [1.0, 3.0, 10.0]) == pytest.approx(1.0)  # not measured beyond
+    assert growth.slope([10_000], [1.0]) is None
 
 
 def kept(found: list[dict[str, object]]) -> dict[str, object]:
@@ -119,14 +119,14 @@ def test_the_committed_page_is_that_of_the_committed_results() -> None:
     found = json.loads(scale.POINTS.read_text())["points"]
     assert {point["n"] for point in found} == set(scale.SIZES)
     assert (folder / "figures" / "scale.png").exists() and (folder / "figures" / "scale.svg").exists()
-    late = [(n, mib) for n, mib in zip(*scale.series(found)["sampler", "MiB"], strict=True) if n >= 100_000]
-    assert scale.slope(*map(list, zip(*late, strict=True))) == pytest.approx(1, abs=0.05)  # as the page says
+    late = [(n, mib) for n, mib in zip(*growth.series(found)["sampler", "MiB"], strict=True) if n >= 100_000]
+    assert growth.slope(*map(list, zip(*late, strict=True))) == pytest.approx(1, abs=0.05)  # as the page says
 
 
 def test_the_figure_says_what_is_synthetic_and_repeats(tmp_path: Path) -> None:
     found = points(1.0)
     for folder in (tmp_path / "a", tmp_path / "b"):
-        scale.draw(found, scale.fitted(found), folder)
+        scale.draw(found, growth.fitted(found), folder)
     assert (tmp_path / "a" / "scale.svg").read_bytes() == (tmp_path / "b" / "scale.svg").read_bytes()
     assert (tmp_path / "a" / "scale.png").exists()
 
