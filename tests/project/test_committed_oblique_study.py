@@ -76,6 +76,28 @@ def test_doses_neighbours_and_the_other_graphs() -> None:
         assert f"give {said} against no pairs" in PAGE
 
 
+@pytest.mark.parametrize(
+    ("file", "row"),
+    [
+        ("as-it-stands/results.json", "test, as it stands"),
+        ("validation/as-it-stands.json", "validation, as it stands"),
+        ("validation/passages.json", "validation, passages at 5e-4"),
+    ],
+)
+def test_the_recipe_as_it_stands(file: str, row: str) -> None:
+    study = ObliqueStudyResults.read(FOLDER / file)
+    assert study.quick and study.split == row.split(",")[0] and study.seeds == [0]
+    found = study.of_sample()["writing"]
+    base, *cells = (
+        spread_text(found.dense(system).value("overall", MAIN)) if system in study.systems else ""
+        for system in ("zero-shot", "no-pairs", "pairs", "random-graph")
+    )
+    cells.insert(2, difference_text(found.pair("pairs", "no-pairs").difference("overall", MAIN)))
+    assert " ".join(f"| {row}; base {base} | {' | '.join(cells)} |".split()) in PAGE
+    if row.startswith("test"):
+        assert f"({cells[0]} without pairs, {cells[1]} with them, seed 0)" in README
+
+
 def test_tasks_left_out() -> None:
     for task in TASKS:
         differences = [difference(task, f"without-{task}", other) for other in ("zero-shot", "pairs")]

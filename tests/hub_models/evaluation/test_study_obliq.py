@@ -409,8 +409,9 @@ def test_results_can_be_read_back_and_those_of_the_other_study_cannot(tmp_path: 
         ObliqueStudyResults.read(tmp_path / "other.json")
 
 
-def test_the_committed_report_is_that_of_the_committed_results() -> None:
-    folder = Path(__file__).parents[3] / "results" / "oblique-study"
+@pytest.mark.parametrize("name", ["", "as-it-stands"])
+def test_the_committed_report_is_that_of_the_committed_results(name: str) -> None:
+    folder = Path(__file__).parents[3] / "results" / "oblique-study" / name
     figures = [f"figures/{p.name}" for p in sorted((folder / "figures").glob("*.png"), reverse=True)]
     page = report(ObliqueStudyResults.read(folder / RESULTS_NAME), figures)
     assert (folder / "report.md").read_text(encoding="utf-8") == page
