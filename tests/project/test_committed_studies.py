@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,22 @@ def test_the_readme_says_what_a_curriculum_changes(
 ) -> None:
     found = read("study-minilm").tasks["sample-stance"].pair(system, against).difference(cut, metric)
     assert found.excludes_zero and f"{name} {difference_text(found)}" in PAGES["README.md"]
+
+
+def test_the_page_on_curricula_says_what_the_dials_showed() -> None:
+    page = (RESULTS / "curriculum" / "README.md").read_text(encoding="utf-8")
+    found = json.loads((RESULTS / "curriculum" / "dials.json").read_text(encoding="utf-8"))
+    metrics = ("precision_at_r", "hard_at_r", "semi_hard_at_r")
+    assert found["split"] == "validation" and len(found["rows"]) == 60
+    printed = 0
+    for row in found["rows"]:
+        plain = (row["system"], row["adapter_scale"], row["anchor"]) == ("mixed_aug", 1, 0)
+        assert all(len(row[m]["seeds"]) == 3 for m in metrics)
+        assert not all(row[m]["against"][0] < 0 for m in metrics[1:])  # both errors lower
+        means = " | ".join(f"{row[m]['mean']:.3f}" for m in metrics)
+        differences = " | ".join(
+            "" if plain else "{:+.3f} [{:+.3f}, {:+.3f}]".format(*row[m]["against"]) for m in metrics
+        )
+        line = f"| `{row['system']}` | {row['adapter_scale']:g} | {row['anchor']:g} | {means} | {differences} |"
+        printed += line in page
+    assert printed == 12
