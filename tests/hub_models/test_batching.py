@@ -259,6 +259,7 @@ def test_a_partial_of_it_can_be_pickled() -> None:
     assert sum(map(len, make(rows, 4))) == 8
 
 
+@pytest.mark.slow  # what two processes learn together is tested in test_training_processes.py
 def test_two_processes_share_no_claim_in_a_step(tmp_path: Path) -> None:
     """The trainer's own loader on two gloo ranks; one claim has a row in each of the 10 steps."""
     script = Path(__file__).parent / "two_ranks.py"

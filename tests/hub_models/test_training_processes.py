@@ -61,6 +61,7 @@ def test_two_processes_write_one_run_and_learn_what_one_learns_case_29(
     check_learnt_alike(tmp_path / "run", train(made, tmp_path / "alone"), share=1 / 100)
 
 
+@pytest.mark.slow
 def test_all_ranks_end_where_the_folder_is_taken(tmp_path: Path) -> None:
     (tmp_path / "recipe.yaml").write_text(recipe(tmp_path).to_yaml())
     with training._lock(tmp_path / "run"):

@@ -21,7 +21,7 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("oblique-*/*/results.json")), ids=lambda p: p.parent.name)
+@pytest.mark.parametrize("path", sorted(SAMPLE.glob("*/results.json")), ids=lambda p: p.parent.name)
 def test_committed_results_are_whole(path: Path) -> None:
     results = Results.read(path)
     assert results.tasks

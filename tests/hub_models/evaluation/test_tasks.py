@@ -130,10 +130,19 @@ def test_the_published_view_holds_the_same_corpus_queries_and_judgements(split):
 
 @pytest.fixture(scope="module")
 def prose():
-    """The sample's writing task with one document under a second id, and a pool."""
+    """A part of the sample's writing task with one document under a second id, and a pool."""
     task = load_oblique("sample", "writing")
+    asked = [q for q, query in task.queries.items() if query.split == "validation"]
+    kept = {d for q in asked for d in (*task.qrels[q], *task.excluded.get(q, ()))}
     twin = next(iter(task.corpus))
-    task = replace(task, corpus={**task.corpus, "0-twin": task.corpus[twin]})
+    corpus = {d: text for i, (d, text) in enumerate(task.corpus.items()) if d in kept or i < 30}
+    task = replace(
+        task,
+        corpus={**corpus, "0-twin": task.corpus[twin]},
+        queries={q: task.queries[q] for q in asked},
+        qrels={q: task.qrels[q] for q in asked},
+        excluded={q: task.excluded.get(q, frozenset()) for q in asked},
+    )
     extra = {q: {**grades, "0-twin": 1} for q, grades in task.qrels.items()}
     return replace(task, pooled=extra)
 
