@@ -67,6 +67,7 @@ def assert_told(printed: list[str]) -> None:
     }
 
 
+@pytest.mark.slow  # what `card` prints is run below
 def test_without_a_hub_id_the_snippets_run_inside_the_folder(adapter: Path) -> None:
     assert_told(typed(adapter / "README.md", cwd=adapter))
 

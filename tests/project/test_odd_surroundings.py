@@ -69,6 +69,7 @@ def test_models_are_trained_and_measured_alike(tmp_path: Path, odd: dict[str, st
     assert "NDCG" in (there / "run" / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_terminal_that_lacks_a_character_shows_the_rest(tmp_path: Path) -> None:
     """What was measured is not lost for a line that cannot be drawn."""
     command = [sys.executable, "-m", "hub_models", "reproduce"]

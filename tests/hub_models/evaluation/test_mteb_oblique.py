@@ -43,7 +43,7 @@ def test_exclusions_and_gold_judgements_are_mtebs(minilm):
     assert 0.5 < theirs["ndcg_at_10"] < 1
 
 
-@pytest.mark.parametrize("pooled", [True, False])
+@pytest.mark.parametrize("pooled", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_math_is_pooled_where_there_is_a_pool(minilm, pooled):
     sample = load("sample", "math").restrict("validation")
     asked = list(sample.queries)[:4]
