@@ -105,6 +105,13 @@ def test_the_readme_runs_as_printed(adapter: Path, tmp_path: Path) -> None:
     assert 0 < float(precision) < 1
 
 
+def test_the_readme_names_the_cache_of_the_quickstart() -> None:
+    """Plain sentence-transformers looks nowhere else for the base, and a shell does not have what make exports."""
+    exported = re.search(r"^export HF_HOME +:= \$\(CURDIR\)/(\S+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert exported is not None
+    assert f"export HF_HOME=$PWD/{exported[1]}`" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
 def test_the_command_explains_what_is_wrong(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["card", str(tmp_path)])
     assert done.exit_code == 1
